@@ -40,7 +40,7 @@ class LeaderLosses(Generic[User]):
         self.waiting: dict[User, float] = {}
         """When each one that waits is to be tried, in this order. For reading only."""
         self._tried_at: dict[User, float] = {}
-        """When each one was tried last, oldest first, as long as that delays the next attempt."""
+        """When each one was tried last, oldest first. Those that this delays no more go with the next loss."""
 
     @property
     def deadline(self) -> float | None:
@@ -49,13 +49,13 @@ class LeaderLosses(Generic[User]):
 
     def wait(self, user: User, monotonic: float) -> None:
         """Have one wait: for no time, if it was not tried just now."""
+        while self._tried_at and next(iter(self._tried_at.values())) + AGAIN_S <= monotonic:
+            del self._tried_at[next(iter(self._tried_at))]
         self.waiting[user] = max(monotonic, self._tried_at.get(user, monotonic - AGAIN_S) + AGAIN_S)
 
     def due(self, monotonic: float) -> Iterator[User]:
         """Those whose time has come. Each waits no more when it is given out; the caller has one wait again whose
         attempt has failed."""
-        while self._tried_at and next(iter(self._tried_at.values())) + AGAIN_S <= monotonic:
-            del self._tried_at[next(iter(self._tried_at))]
         for user in [one for one, at in self.waiting.items() if at <= monotonic]:
             if self.waiting.pop(user, None) is None:
                 continue  # it has ended meanwhile

@@ -54,7 +54,15 @@ from core.server.hashing import Hashing
 from core.server.joining import homes_of, join
 from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
-from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
+from core.server.measures import (
+    Measures,
+    ResidentSet,
+    disk_free,
+    keep_freed_memory,
+    memory_giver,
+    memory_total,
+    waits_of_thread,
+)
 from core.server.node_tls import open_certificates, watched
 from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
@@ -208,6 +216,7 @@ async def serve(
                 encodings=protocols.encodings,
                 stop_wanted=lambda: signals.stop_wanted,
                 cluster=settings.cluster if settings.cluster.shares else None,
+                waits=waits_of_thread(),
             )
         except StartGivenUp:
             log.info("start-given-up")

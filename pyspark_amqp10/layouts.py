@@ -3,7 +3,8 @@
 A layout is learned from one message: its sections, the fields and keys that they have, and the format code of each
 value. Other messages have the same layout when only the bytes and the sizes of their values differ. Then all of them
 are walked together: each step reads the next bytes of every message, by numpy. A step costs some nanoseconds a message,
-where a message by itself costs microseconds.
+where a message by itself costs microseconds. Messages of other layouts may be among them: the walk tells which ones are
+of this one.
 
 The result is the same as that of :mod:`pyspark_amqp10.parts`. What is not a usual message has no layout here, and what
 differs from the layout, or is wrong, is left to that module.
@@ -40,7 +41,7 @@ from pyspark_amqp10.parts import (
     Parts,
     Wanted,
 )
-from pyspark_amqp10.values import TYPES, text_of
+from pyspark_amqp10.values import SIGNED, TYPES, UNSIGNED, text_of
 
 SAME_MAX: Final = 512
 """The most bytes that are compared in one step; longer ones are compared in several."""
@@ -54,6 +55,9 @@ IS_TEXT: Final = np.isin(np.arange(256), list(TEXTS))
 VALUE_BYTES: Final = np.array(WIDTHS, np.int64) - 1
 """Bytes behind the format code of values that have always as many."""
 IS_SCALAR: Final = IS_SHORT | (VALUE_BYTES >= 0)
+IS_SIGNED: Final = np.isin(np.arange(256), list(SIGNED))
+IS_WHOLE: Final = IS_SIGNED | np.isin(np.arange(256), [*UNSIGNED, code.UINT_0, code.ULONG_0])
+"""Numbers whose text has decimal digits only, and maybe a sign."""
 _ENQUEUED: Final = ENQUEUED_ANNOTATION.encode()
 _FIELDS_MAX: Final = len(NO_FIELDS)
 
@@ -212,7 +216,7 @@ class Layout:
 
 
 class Walk:
-    """The walk through messages, up to the first that has not this layout."""
+    """The walk through messages. It finds those that have this layout, and where their values are."""
 
     def __init__(self, entries: Sequence[bytes], layout: Layout) -> None:
         sizes = np.fromiter(map(len, entries), np.int64, len(entries))
@@ -265,9 +269,20 @@ class Walk:
                 case _:
                     self._take(step.key, np.full(len(entries), step.width, np.int64), 0)
         self._good &= self._at == ends
-        wrong = np.flatnonzero(~self._good)
-        self.rows = int(wrong[0]) if len(wrong) else len(entries)
-        """How many messages there are before the first that has not this layout."""
+        self.places: Numbers | None = None
+        """Which of the messages have this layout; None when all have it."""
+        self.rows = len(entries)
+        """How many messages have this layout. What else is here is of these only, once the walk is over."""
+        if not self._good.all():
+            self._leave_out_others()
+
+    def _leave_out_others(self) -> None:
+        places = self.places = np.flatnonzero(self._good)
+        self.rows = len(places)
+        self.slices = {key: Slices(at[places], sizes[places]) for key, (at, sizes) in self.slices.items()}
+        self.codes = {key: codes[places] for key, codes in self.codes.items()}
+        if self.numbers is not None:
+            self.numbers = self.numbers[places]
 
     def _take(self, key: Key, sizes: Numbers, lead: "int | Numbers") -> None:
         self._move(lead)
@@ -291,10 +306,10 @@ class LayoutBlock:
     def __init__(self, layout: Layout, walk: Walk, address: str, schema: pa.Schema) -> None:
         """Raises :class:`NoLayout` when a value is wrong, such as a text that is no UTF-8."""
         self.rows = walk.rows
-        self.numbers: list[int | None] = [None] * walk.rows
+        self.places = walk.places
+        """As those of the walk."""
+        self.numbers: list[int | None] = [None] * walk.rows if walk.numbers is None else walk.numbers.tolist()
         self._layout, self._walk = layout, walk
-        if walk.numbers is not None:
-            self.numbers = walk.numbers[: walk.rows].tolist()
         self._address = address
         self._known: dict[tuple[Key, ...], pa.Array] = {}
         """Values of places that are text, once they are checked."""
@@ -318,7 +333,7 @@ class LayoutBlock:
             return self._values(BODY)
         if name == "offset":
             walked = self._walk.numbers
-            return pa.nulls(rows, kind) if walked is None else pa.array(walked[:rows], kind)
+            return pa.nulls(rows, kind) if walked is None else pa.array(walked, kind)
         if name in ("bodyType", "address"):
             return pa.repeat(pa.scalar(self._address if name == "address" else layout.parts[6], kind), rows)
         if name in HEADER_PLACES:
@@ -352,7 +367,7 @@ class LayoutBlock:
             return pa.nulls(self.rows, kind)
         if (self._codes(key) != code.TIMESTAMP).any():
             raise NoLayout
-        at = self._walk.slices[key].at[: self.rows]
+        at = self._walk.slices[key].at
         times_ms = np.ascontiguousarray(sliding_window_view(self._walk.bytes, 8)[at]).view(">i8").ravel()
         shown = (times_ms <= TIME_MS_MAX) & (times_ms >= -TIME_MS_MAX)
         times = np.where(shown, times_ms, 0).astype(np.int64) * MICROSECONDS
@@ -389,7 +404,23 @@ class LayoutBlock:
     def _text_column(self, key: Key) -> pa.Array:
         if self._are_texts(key):
             return self._texts(key)
+        if IS_WHOLE[self._codes(key)].all() and (numbers := self._whole_numbers(key)) is not None:
+            return pa.array(numbers, pa.int64()).cast(pa.string())
         return pa.array([text_of(each) for each in self._encoded(key)], pa.string())
+
+    def _whole_numbers(self, key: Key) -> Numbers | None:
+        """The values of one place that are whole numbers; None when one has more than 63 bits."""
+        codes, at = self._codes(key), self._walk.slices[key].at
+        numbers = np.zeros(self.rows, np.int64)
+        for format_code in np.unique(codes).tolist():
+            width = int(VALUE_BYTES[format_code])
+            if width:
+                places = np.flatnonzero(codes == format_code)
+                found = np.ascontiguousarray(sliding_window_view(self._walk.bytes, width)[at[places]])
+                numbers[places] = found.view(f">{'i' if IS_SIGNED[format_code] else 'u'}{width}").ravel()
+                if not IS_SIGNED[format_code] and (numbers[places] < 0).any():
+                    return None
+        return numbers
 
     def _are_texts(self, *keys: Key) -> bool:
         return all(IS_TEXT[self._codes(key)].all() for key in keys)
@@ -409,14 +440,14 @@ class LayoutBlock:
         codes = self._walk.codes.get(key)
         if codes is None:
             codes = self._walk.codes[key] = np.full(self.rows, self._layout.codes[key], np.uint8)
-        return codes[: self.rows]
+        return codes
 
     def _encoded(self, key: Key) -> list[bytes]:
         """The values of one place with their format codes."""
         codes, found = self._codes(key), self._walk.slices.get(key)
         if found is None:
             return [codes[:1].tobytes()] * self.rows
-        at, sizes = found.at[: self.rows], found.sizes[: self.rows]
+        at, sizes = found
         begins, ends = at - np.where(IS_SHORT[codes], 2, 1), at + sizes
         joined = self._walk.joined
         return [joined[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
@@ -424,10 +455,7 @@ class LayoutBlock:
     def _values(self, *keys: Key) -> pa.Array:
         """The values of some places as binaries: those of the first message, then those of the second, and so on."""
         walk, rows = self._walk, self.rows * len(keys)
-        at, sizes = (
-            np.stack(each, axis=1).ravel()
-            for each in zip(*((one[: self.rows] for one in walk.slices[key]) for key in keys), strict=True)
-        )
+        at, sizes = (np.stack(each, axis=1).ravel() for each in zip(*(walk.slices[key] for key in keys), strict=True))
         ends = np.cumsum(sizes)
         total, most = int(ends[-1]), int(sizes.max())
         if most * rows <= total * SPARE_MAX and (most == 0 or int(at.max()) + most <= len(walk.bytes)):
@@ -445,7 +473,7 @@ class LayoutBlock:
 def take_at_once(
     entries: Sequence[bytes], layout: Layout, address: str, schema: pa.Schema, *, least: int
 ) -> LayoutBlock | None:
-    """The columns of the messages up to the first that has not this layout; None for fewer than ``least``."""
+    """The columns of those messages that have this layout; None for fewer than ``least``."""
     walk = Walk(entries, layout)
     if walk.rows < least:
         return None

@@ -318,8 +318,8 @@ def _rows(options: SourceOptions, link: ReceivingLink, piece: Piece, schema: pa.
     left = piece.numbers
     while left.ranges:
         rows = MessageRows(piece.address, schema)
-        for run in link.fetch(min(at_once, len(left)), within_s=options.drain_time_out_s):
-            rows.take(run.entries)
+        runs = link.fetch(min(at_once, len(left)), within_s=options.drain_time_out_s)
+        rows.take([entry for run in runs for entry in run.entries])  # many at once cost less than few
         came = numbers_of(rows.numbers)
         if not came.ranges or len(rows) != len(came) or (came - left).ranges:
             raise NoLongerHeld(

@@ -1,8 +1,9 @@
 """Turns encoded messages into rows: Arrow columns are made for many messages at once, without decoding each.
 
 Messages of one sender have the same sections, fields and keys: many of them at once become columns by their *layout*
-(:mod:`pyspark_amqp10.layouts`), at a part of a microsecond each. Where there are only a few messages of one layout,
-those that differ in nothing but body and number need two slices each: about 1 µs. All others are cut into their parts
+(:mod:`pyspark_amqp10.layouts`), at a part of a microsecond each, one layout after the other; in the end the rows are
+put into the order of their messages. Where there are only a few messages of one layout, those that differ in nothing
+but body and number need two slices each: about 1 µs. All others are cut into their parts
 (:mod:`pyspark_amqp10.parts`), and columns are made of these (:mod:`pyspark_amqp10.columns`), both only as far as the
 query asks for them.
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from amqp10.errors import DecodeError
@@ -32,7 +34,7 @@ from pyspark_amqp10.columns import (
     map_column,
     wanted_parts,
 )
-from pyspark_amqp10.layouts import Layout, LayoutBlock, layout_of, take_at_once
+from pyspark_amqp10.layouts import Layout, LayoutBlock, Numbers, layout_of, take_at_once
 from pyspark_amqp10.parts import NO_FIELDS, NUMBER_MAX, Parts, PartsReader, no_row, number_place
 
 IN_VAIN_MAX: Final = 16
@@ -45,9 +47,12 @@ PARTS: Final = 10
 AT_ONCE_MIN: Final = 128
 """The fewest messages of one layout that are cut at once: the walk through them has about a hundred calls, whatever
 their number."""
+WALKS_IN_VAIN_MAX: Final = 3
+"""After so many consecutive walks that found too few messages of a layout, each learned from another message, the rest
+is taken one by one. One message may happen to have a rare layout; three seldom do where some layout is usual."""
 PASSED_OVER: Final = 8
-"""After a walk that found too few messages of a layout, so many times as many are taken one by one: walking in vain
-costs a tenth of that."""
+"""After these walks, so many times as many messages are taken one by one without a walk. Three walks cost about 1 µs a
+message, and a message by itself about 8: walking in vain costs a fiftieth of all."""
 
 
 class BadRow(NamedTuple):
@@ -90,46 +95,60 @@ class MessageRows:
         self._frame: AlikeFrame | None = None
         self._layout: Layout | None = None
         self._done: list[LayoutBlock | list[Parts]] = []
-        """The messages before ``_parts``, in order."""
-        self._done_rows = 0
+        """The messages before ``_parts``."""
+        self._order: list[Numbers] = []
+        """The places of the messages, in the order of ``_done`` and ``_parts``."""
         self._pass_over = 0
         """How many more messages are taken one by one."""
         self._in_vain = 0
         """Consecutive frames that no other message had."""
 
     def __len__(self) -> int:
-        return self._done_rows + len(self._parts)
+        return len(self.numbers)
 
     def take(self, entries: Sequence[bytes]) -> None:
         """Take encoded messages. Those that cannot be decoded become rows of nulls with their bytes, and are listed in
         ``bad``."""
-        at = self._take_at_once(entries)
-        if at < len(entries):
-            self._take_each(entries[at:] if at else entries)
+        first = len(self)
+        self.numbers += [None] * len(entries)
+        places = np.arange(first, first + len(entries))
+        some, places = self._take_at_once(entries, places)
+        if some:
+            self._order.append(places)
+            self._take_each(some, places.tolist())
 
-    def _take_at_once(self, entries: Sequence[bytes]) -> int:
-        """Take messages at the beginning that have one layout, or one layout after the other. Returns how many."""
-        at, most = 0, len(entries)
-        while len(entries) - at >= self._at_once_min and not self._pass_over:
-            some = entries[at : at + most]
-            block = None if self._layout is None else self._block(self._layout, some)
-            if block is None and (learned := self._learned(some[0])) is not None:
-                self._layout = learned
-                block = self._block(learned, some)
-            if block is None:
-                self._pass_over = PASSED_OVER * len(some)
-                break
-            if self._parts:
-                self._done.append(self._parts)
-                self._done_rows += len(self._parts)
-                self._parts = []
-            self._done.append(block)
-            self._done_rows += block.rows
-            self.numbers += block.numbers
-            at += block.rows
-            most = max(self._at_once_min, 2 * block.rows)  # so that many short runs are not walked through many times
-        self._pass_over = max(0, self._pass_over - (len(entries) - at))
-        return at
+    def _take_at_once(self, entries: Sequence[bytes], places: Numbers) -> tuple[Sequence[bytes], Numbers]:
+        """Take the messages of each layout that enough of them have. Returns the others, with their places."""
+        layout, in_vain, rare = self._layout, 0, 0
+        while len(entries) >= self._at_once_min and not self._pass_over:
+            known = layout is not None
+            if layout is None:  # not from a message again whose layout was rare
+                layout = self._learned(entries[len(entries) * (rare % WALKS_IN_VAIN_MAX) // WALKS_IN_VAIN_MAX])
+            block = None if layout is None else self._block(layout, entries)
+            if block is not None:
+                self._layout, in_vain = layout, 0
+                entries, places = self._add(block, entries, places)
+            elif not known:
+                in_vain, rare = in_vain + 1, rare + 1
+                if in_vain == WALKS_IN_VAIN_MAX:
+                    self._pass_over = PASSED_OVER * len(entries)
+            layout = None
+        self._pass_over = max(0, self._pass_over - len(entries))
+        return entries, places
+
+    def _add(self, block: LayoutBlock, entries: Sequence[bytes], places: Numbers) -> tuple[Sequence[bytes], Numbers]:
+        """Add a block of these messages. Returns those that are not in it, with their places."""
+        if self._parts:
+            self._done.append(self._parts)
+            self._parts = []
+        self._done.append(block)
+        chosen = np.arange(len(entries)) if block.places is None else block.places
+        taken = places[chosen]
+        self._order.append(taken)
+        for place, number in zip(taken.tolist(), block.numbers, strict=True):
+            self.numbers[place] = number
+        left = np.delete(np.arange(len(entries)), chosen)
+        return [entries[place] for place in left.tolist()], places[left]
 
     def _block(self, layout: Layout, entries: Sequence[bytes]) -> LayoutBlock | None:
         return take_at_once(entries, layout, self.address, self._schema, least=self._at_once_min)
@@ -141,8 +160,8 @@ class MessageRows:
         except DecodeError:
             return None
 
-    def _take_each(self, entries: Sequence[bytes]) -> None:
-        """Take messages of any kind."""
+    def _take_each(self, entries: Sequence[bytes], places: Sequence[int]) -> None:
+        """Take messages of any kind, which have these places."""
         at, end = 0, len(entries)
         before = len(self._parts)
         while at < end:
@@ -151,18 +170,19 @@ class MessageRows:
                 at += alike
                 self._in_vain = 0 if alike else self._in_vain + 1
             if at < end:
-                self._take_one(entries[at], learn=True)
+                self._take_one(entries[at], places[at], learn=True)
                 at += 1
             if self._in_vain >= IN_VAIN_MAX:
                 quick, add = self._reader.quick, self._parts.append
-                for entry in entries[at : at + IN_VAIN_MAX]:
+                for place, entry in enumerate(entries[at : at + IN_VAIN_MAX], at):
                     parts = quick(entry)
                     if parts is None:
-                        self._take_one(entry, learn=False)
+                        self._take_one(entry, places[place], learn=False)
                     else:
                         add(parts)
                 at += IN_VAIN_MAX
-        self.numbers += [parts[1] for parts in self._parts[before:]]
+        for place, parts in zip(places, self._parts[before:], strict=True):
+            self.numbers[place] = parts[1]
 
     def columns(self, *, left_out: Collection[int] = ()) -> pa.RecordBatch:
         """The rows without those at some places."""
@@ -170,10 +190,14 @@ class MessageRows:
         if self._parts or not done:
             done.append(self._columns(self._parts))
         columns = done[0] if len(done) == 1 else [pa.concat_arrays(each) for each in zip(*done, strict=True)]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        if not left_out:
-            return batch
-        return batch.take(pa.array([place for place in range(len(self)) if place not in left_out], pa.int64()))
+        order = np.concatenate(self._order) if self._order else np.arange(0)
+        if left_out or (order[1:] < order[:-1]).any():
+            rows = pa.array(np.delete(np.argsort(order), list(left_out)), pa.int64())
+            columns = [
+                column.slice(0, len(rows)) if column.null_count == len(column) else column.take(rows)
+                for column in columns
+            ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _columns(self, parts: Sequence[Parts]) -> list[pa.Array]:
         """The columns of messages that were cut one by one."""
@@ -229,11 +253,11 @@ class MessageRows:
         self._parts += zip(bodies, numbers or repeat(None), *map(repeat, others), strict=False)
         return len(bodies)
 
-    def _take_one(self, entry: bytes, *, learn: bool) -> None:
+    def _take_one(self, entry: bytes, place: int, *, learn: bool) -> None:
         try:
             parts = self._reader.read(entry)
         except DecodeError as error:
-            self.bad.append(BadRow(len(self), error.description))
+            self.bad.append(BadRow(place, error.description))
             self._parts.append(no_row(entry))
             return
         self._parts.append(parts)

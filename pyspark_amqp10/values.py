@@ -85,10 +85,8 @@ _CONSTANTS: Final = {
     code.UINT_0: "0",
     code.ULONG_0: "0",
 }
-_UNSIGNED: Final = frozenset({code.UBYTE, code.USHORT, code.SMALL_UINT, code.UINT, code.SMALL_ULONG, code.ULONG})
-_SIGNED: Final = frozenset(
-    {code.BYTE, code.SHORT, code.SMALL_INT, code.INT, code.SMALL_LONG, code.LONG, code.TIMESTAMP}
-)
+UNSIGNED: Final = frozenset({code.UBYTE, code.USHORT, code.SMALL_UINT, code.UINT, code.SMALL_ULONG, code.ULONG})
+SIGNED: Final = frozenset({code.BYTE, code.SHORT, code.SMALL_INT, code.INT, code.SMALL_LONG, code.LONG, code.TIMESTAMP})
 _unpack_double = Struct(">d").unpack_from
 
 
@@ -99,9 +97,9 @@ def text_of(encoded: bytes) -> str | None:
         return str(encoded[2:], "utf-8")
     if format_code in _CONSTANTS:
         return _CONSTANTS[format_code]
-    if format_code in _SIGNED:
+    if format_code in SIGNED:
         return str(int.from_bytes(encoded[1:], "big", signed=True))
-    if format_code in _UNSIGNED:
+    if format_code in UNSIGNED:
         return str(int.from_bytes(encoded[1:], "big"))
     if format_code == code.DOUBLE:
         return str(_unpack_double(encoded, 1)[0])

@@ -87,7 +87,15 @@ class Lines:
             self._round()
 
     def _round(self) -> None:
-        """Write what is due, then wait for something to read, room to write, or the next time to write."""
+        """Wait for something to read, room to write, or the next time to write; then read, and write at once: the next
+        message goes out without delay when the outcome of an earlier one has come."""
+        for key, events in self._selector.select(self._timeout()):
+            if key.data is None:
+                self._read_orders()
+                continue
+            if events & selectors.EVENT_READ:
+                self._lines[key.data].read()
+            self._due[key.data] = None
         now_ns = time.monotonic_ns()
         while self._wakes and self._wakes[0][0] <= now_ns:
             wake_ns, index = heappop(self._wakes)
@@ -97,13 +105,6 @@ class Lines:
         due, self._due = self._due, {}
         for index in due:
             self._serve(index, now_ns)
-        for key, events in self._selector.select(self._timeout()):
-            if key.data is None:
-                self._read_orders()
-                continue
-            if events & selectors.EVENT_READ:
-                self._lines[key.data].read()
-            self._due[key.data] = None
 
     def _serve(self, index: int, now_ns: int) -> None:
         line = self._lines[index]

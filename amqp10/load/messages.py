@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from amqp10.load.content import ValueSpan, values_of
+from amqp10.load.content import SEQUENCES, ValueSpan, values_of
 from amqp10.load.plan import PlannedTraffic
 from amqp10.load.stencil import Stencil, packed
 
@@ -18,6 +19,9 @@ BURST_BYTES_MAX = 128 * 1024
 """Bytes that a bulk client passes to one system call; the figure of the reference measurements."""
 BURST_FRAMES_MAX = 16
 """Frames that an unbatched client sends, each by its own call, before it reads its input."""
+MADE_AHEAD: Final = 64
+"""Messages that are made ahead. A larger number would hardly make one message cheaper, and one turn in many would
+last longer: 1,800 messages fit into the largest burst."""
 
 _SEQUENCE_LOW = 8  # the low half of the sequence number within a body
 _STAMP = 12
@@ -56,6 +60,10 @@ class NumberedMessages:
     """The messages of one publisher, numbered from 0. `units`: one for each of `PlannedTraffic.sizes_in_turn`.
 
     at_once_max: messages in one burst; 0 for as many as fit into 128 KiB.
+
+    Messages whose bytes follow from their numbers alone are made ahead: a publisher with few messages in flight then
+    has the next ones ready when a confirm comes. Those with a time in them, and those of several sizes in turn, are
+    made for each burst.
     """
 
     def __init__(self, units: Sequence[MessageUnit], traffic: PlannedTraffic, *, at_once_max: int = 0) -> None:
@@ -77,6 +85,14 @@ class NumberedMessages:
         ]
         self.frames_max = max(len(unit.frame_ends) for unit in units)
         """The most frames of one message."""
+        self._made = range(0)
+        """With bodies of one size, the messages that the stencil holds."""
+        self._made_id_lead = 0
+        """How much larger than their numbers their delivery-ids are."""
+        self._made_parts: list[memoryview] = []
+        """The parts for a system call each of all messages for which the stencil has room."""
+        if len(units) == 1 and not self._bulk:
+            self._made_parts = self._parts(units[0], self._stencils[0].take(self.capacity))
 
     def frames(self, numbers: range) -> int:
         """How many frames these messages have."""
@@ -92,14 +108,31 @@ class NumberedMessages:
         first_id: the delivery-id of the first one.
         """
         turns = len(self._units)
-        for turn in range(turns):
-            own = numbers[(turn - numbers.start) % turns :: turns] if turns > 1 else numbers
-            if own:
-                self._write_unit(turn, own, intended_ns, first_id - numbers.start)
+        id_lead = first_id - numbers.start
         if turns > 1:
+            for turn in range(turns):
+                if own := numbers[(turn - numbers.start) % turns :: turns]:
+                    self._write_unit(turn, own, intended_ns, id_lead)
             return self._in_turn(numbers)
-        view = self._stencils[0].take(len(numbers))
-        return [view] if self._bulk else self._parts(self._units[0], view)
+        unit = self._units[0]
+        if not unit.id_offsets:
+            id_lead = 0
+        if numbers.start not in self._made or numbers.stop > self._made.stop or id_lead != self._made_id_lead:
+            self._make(numbers, intended_ns, id_lead)
+        first = numbers.start - self._made.start
+        if self._bulk:
+            return [self._stencils[0].take(len(numbers), first=first)]
+        parts = len(unit.frame_ends)
+        return [*self._made_parts[first * parts : (first + len(numbers)) * parts]]
+
+    def _make(self, numbers: range, intended_ns: Callable[[int], int], id_lead: int) -> None:
+        """Write these messages into the one stencil, and those behind them if their bytes are known already. Where
+        links share a session, the delivery-ids of the next ones are not."""
+        stop = numbers.stop
+        if not self._stamped and id_lead == self._made_id_lead:
+            stop = max(stop, min(numbers.start + min(self.capacity, MADE_AHEAD), SEQUENCES))
+        self._made, self._made_id_lead = range(numbers.start, stop), id_lead
+        self._write_unit(0, self._made, intended_ns, id_lead)
 
     def _write_unit(self, turn: int, own: range, intended_ns: Callable[[int], int], id_lead: int) -> None:
         unit, stencil = self._units[turn], self._stencils[turn]
@@ -124,6 +157,6 @@ class NumberedMessages:
         return [b"".join(pieces)] if self._bulk else pieces
 
     @staticmethod
-    def _parts(unit: MessageUnit, view: memoryview) -> list[bytes | memoryview]:
+    def _parts(unit: MessageUnit, view: memoryview) -> list[memoryview]:
         size, spans = len(unit.data), unit.part_spans()
         return [view[at + a : at + b] for at in range(0, len(view), size) for a, b in spans]

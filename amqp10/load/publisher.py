@@ -18,6 +18,8 @@ import math
 import struct
 from typing import Final
 
+from hdrh.histogram import HdrHistogram
+
 from amqp10.load import wire
 from amqp10.load.content import CONTENT_TYPE, ValueSpan, values_of
 from amqp10.load.delivery import spans_of
@@ -142,8 +144,6 @@ class LinkPublisher:
         self._end_ns = -1
         self._stopped = False
         self._times = OutcomeTimes() if traffic.timed else None
-        self.latency = self._times.latency if self._times is not None else None
-        """Of confirms, in microseconds."""
         self.told: str | None = None
         """Why the broker says that the link waits."""
         self.sent = 0
@@ -158,6 +158,11 @@ class LinkPublisher:
     @property
     def link_credit(self) -> int:
         return self._link_credit
+
+    @property
+    def latency(self) -> HdrHistogram | None:
+        """Of confirms, in microseconds; None where it is not measured."""
+        return self._times.latency if self._times is not None else None
 
     @property
     def confirmed(self) -> int:

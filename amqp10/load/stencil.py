@@ -82,6 +82,6 @@ class Stencil:
             for k, column in enumerate(columns):
                 self._buffer[offset + k : end : self.stride] = column
 
-    def take(self, frames: int) -> memoryview:
-        """The first ``frames`` frames."""
-        return self._view[: frames * self.stride]
+    def take(self, frames: int, *, first: int = 0) -> memoryview:
+        """``frames`` frames, from the one with the number ``first`` on."""
+        return self._view[first * self.stride : (first + frames) * self.stride]

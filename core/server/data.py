@@ -105,15 +105,18 @@ class OpenData:
         encodings: Iterable[Origin] = tuple(Origin),
         stop_wanted: Callable[[], bool] = lambda: False,
         cluster: ClusterSettings | None = None,
+        waits: Callable[[], int] | None = None,
     ) -> None:
         """``annotations`` encodes what consumers add to messages. ``new_identity`` makes identities for queues of an
         older layout. ``encodings`` are the message encodings that this broker understands. ``cluster``:
-        that of which this broker is a node; None without one.
+        that of which this broker is a node; None without one. ``waits``: see
+        :class:`core.server.storage_task.InlineWrites`.
 
         Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure, and StartGivenUp when
         ``stop_wanted`` returns True between two files; then the data are as they were.
         """
         self._stop_wanted = stop_wanted
+        self._waits = waits
         self._settings, self._cluster = settings, cluster
         self.agreement = None if cluster is None else _agreement(cluster)
         """What nodes agree on before they change their definitions; None without a cluster."""
@@ -162,7 +165,14 @@ class OpenData:
         if write_delay:
             lane.before_write = partial(time.sleep, write_delay)
         bytes_max = 0 if write_delay else self._settings.inline_write_max
-        return InlineWrites(lane, self._disk, clock=self._clock, bytes_max=bytes_max, once_per_sync=once_per_sync)
+        return InlineWrites(
+            lane,
+            self._disk,
+            clock=self._clock,
+            bytes_max=bytes_max,
+            once_per_sync=once_per_sync,
+            waits=self._waits,
+        )
 
     def _opened(self) -> Storage:
         began = self._clock().monotonic

@@ -6,6 +6,7 @@ memory is not measured.
 
 import ctypes
 import os
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,3 +142,11 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="ascii")
     except OSError:
         return None
+
+
+def waits_of_thread() -> Callable[[], int] | None:
+    """What tells how often the thread that calls it has waited so far, for a disk or anything else; to lose the
+    processor to another thread is no wait. None where the operating system counts only for a whole process."""
+    if not hasattr(resource, "RUSAGE_THREAD"):
+        return None
+    return lambda: resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw

@@ -29,9 +29,10 @@ INLINE_SECONDS_MAX = 0.002
 """A write into the page cache is a copy: 20 us for 64 KiB. One that takes longer has met a disk that is behind."""
 INLINE_SHARE_MAX = 0.01
 """The largest share of the time that slow writes may take from the event loop: after a slow write, all writes go to the
-worker until the share is met. A slow disk stays slow for a while, and a loop that lost its turn to another process for
-2 ms writes by itself again after 0.2 s. After a write that was slow because a sync held it up, only writes beside syncs
-go to the worker."""
+worker until the share is met. A slow disk stays slow for a while. After a write that was slow because a sync held it
+up, only writes beside syncs go to the worker. A write that was slow because another process had the processor does not
+count, where the operating system tells that: beside busy processes a tenth of the batches, and for seconds all of them,
+went to the worker."""
 INLINE_NEW_FILES_MAX = 8
 """The most new files in a batch that is written inline: a file and its folder take 0.1 to 0.2 ms, and up to 2 ms where
 the file system has no journal and thousands of files were just removed. First messages of 200 queues came in one batch
@@ -67,15 +68,26 @@ class InlineWrites:
     """
 
     def __init__(
-        self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int, once_per_sync: bool = False
+        self,
+        lane: Lane,
+        disk: Disk,
+        *,
+        clock: Callable[[], Now],
+        bytes_max: int,
+        once_per_sync: bool = False,
+        waits: Callable[[], int] | None = None,
     ) -> None:
         """``bytes_max`` is the largest batch written here; 0 turns inline writes off. ``once_per_sync``: while
         answers wait for a sync, none waits for a write of this lane, so one write takes what comes between two syncs.
+
+        ``waits``: how often this thread has waited so far, as for a disk. A slow write within which it has not waited
+        had lost the processor to another process, and says nothing of the disk. None where that is not known.
         """
         self._lane = lane
         self._disk = disk
         self._clock = clock
         self._bytes_max = bytes_max
+        self._waits = waits
         self._paused_until = -inf
         self._paused_beside_syncs_until = -inf
         self.once_per_sync = once_per_sync
@@ -109,6 +121,7 @@ class InlineWrites:
         batch = lane.take_write(in_turn=True)
         if batch is None:
             return False
+        waits_before = self._waits() if self._waits is not None else 0
         began = self._clock().monotonic
         try:
             batch.run(self._disk)
@@ -119,7 +132,7 @@ class InlineWrites:
             lane.fail(failure)
             raise
         took = self._clock().monotonic - began
-        if took > INLINE_SECONDS_MAX:
+        if took > INLINE_SECONDS_MAX and (self._waits is None or self._waits() != waits_before):
             self._paused_beside_syncs_until = began + took / INLINE_SHARE_MAX
             if lane.syncing is None:
                 self._paused_until = self._paused_beside_syncs_until

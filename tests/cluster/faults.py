@@ -352,11 +352,13 @@ def machines(
     groups: int = 2,
     small_disk: bool = False,
     clocks: bool = False,
+    forwards: bool = False,
     more: str = "",
     options: Sequence[str] = (),
 ) -> Iterator[Machines]:
     """Three machines whose groups have leaders, until the block ends. ``small_disk``: the third one has a disk of its
-    own. ``clocks``: those of the brokers can be set. ``options``: more options of etcd."""
+    own. ``clocks``: those of the brokers can be set. ``forwards``: the brokers forward to leaders. ``options``: more
+    options of etcd."""
     with TemporaryDirectory(prefix="headgate-rounds-") as name:
         folder = Path(name)
         (folder / "etcd").mkdir()
@@ -367,7 +369,7 @@ def machines(
         behind = (*etcd.client_ports, *etcd.peer_ports)
         plan = [[port, to, place % len(NAMES)] for place, (port, to) in enumerate(zip(ports, behind, strict=True))]
         wires = _wires(plan)
-        nodes = ClusterNodes(folder, etcd, groups, more + SETTINGS)
+        nodes = ClusterNodes(folder, etcd, groups, more + SETTINGS, forwards=forwards)
         nodes.environment = {MACHINE: "{}"}
         made = Machines(folder, etcd, nodes, wires)
         if clocks:

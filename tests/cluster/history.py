@@ -15,12 +15,14 @@ from time import monotonic
 
 @dataclass(slots=True)
 class Verdict:
-    """The first four counts must be 0."""
+    """What is lost, unexpected, unflagged or reordered must be empty."""
 
     lost: list[str] = field(default_factory=list)
     """Confirmed, and no consumer has ever got them."""
     unexpected: list[str] = field(default_factory=list)
     """Never published, or answered as never taken on, and a consumer has got them."""
+    answers: list[str] = field(default_factory=list)
+    """The answers that the unexpected ones had got."""
     unflagged: list[str] = field(default_factory=list)
     """Delivered more than once without the flag of a redelivery."""
     reordered: list[str] = field(default_factory=list)
@@ -55,7 +57,8 @@ class History:
         self._lock = Lock()
         self._sent: set[str] = set()
         self._confirmed: set[str] = set()
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """With the broker's answer."""
         self._uncertain: set[str] = set()
         self._unflagged: Counter[str] = Counter()
         self._delivered: dict[str, None] = {}
@@ -78,10 +81,10 @@ class History:
                 self._confirmed.add(message)
                 self._times[queue_of(message)].append(now)
 
-    def refused(self, messages: Iterable[str]) -> None:
+    def refused(self, messages: Iterable[str], why: str = "") -> None:
         """The broker has answered that it did not take them on."""
         with self._lock:
-            self._refused.update(messages)
+            self._refused.update(dict.fromkeys(messages, why))
 
     def uncertain(self, messages: Iterable[str]) -> None:
         """The broker has answered that it does not answer for them: they may be there."""
@@ -122,13 +125,16 @@ class History:
         with self._lock:
             return Verdict(
                 lost=sorted(self._confirmed.difference(self._delivered)),
-                unexpected=sorted((self._delivered.keys() - self._sent) | (self._refused & self._delivered.keys())),
+                unexpected=sorted(
+                    (self._delivered.keys() - self._sent) | (self._refused.keys() & self._delivered.keys())
+                ),
+                answers=sorted({self._refused[one] for one in self._refused.keys() & self._delivered.keys()}),
                 unflagged=sorted(message for message, count in self._unflagged.items() if count > 1),
                 reordered=list(_falls(self._delivered)),
                 confirmed=len(self._confirmed),
                 refused=len(self._refused),
                 uncertain=len(self._uncertain),
-                unanswered=len(self._sent - self._confirmed - self._refused - self._uncertain),
+                unanswered=len(self._sent - self._confirmed - self._refused.keys() - self._uncertain),
                 delivered=len(self._delivered),
                 again=self._deliveries - len(self._delivered),
             )

@@ -50,9 +50,13 @@ class Load:
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
 
-    def start(self, consumed: Sequence[str], kept: Sequence[str]) -> None:
+    def start(self, consumed: Sequence[str], kept: Sequence[str], *, forwards: bool = False) -> None:
         """Publish to these queues, and consume the former: the first, third, … over AMQP 1.0, the others over AMQP
-        0.9.1. The links of the second node's clients go to the leaders; for the other nodes' they forward."""
+        0.9.1. The links of the second node's clients go to the leaders; for the other nodes' they forward.
+
+        ``forwards``: the nodes forward to leaders. Each queue has one consumer then, the first at the first node, and
+        so on, because several would get messages at the same time, and the history could not tell their order. Without
+        it, only the consumer at the leader gets any."""
         works: list[Callable[[], Awaitable[None]]] = []
         for number, url in enumerate(self._urls):
             settings = FOLLOWS if number == 1 else STAYS
@@ -60,6 +64,8 @@ class Load:
                 works.append(partial(self._publish_10, url, settings, queue, f"n{number}v10"))
                 self._thread(self._publish_091, url, queue, f"n{number}v091")
             for place, queue in enumerate(consumed):
+                if forwards and place != number:
+                    continue
                 if place % 2:
                     self._thread(self._consume_091, url, queue)
                 else:
@@ -121,7 +127,7 @@ class Load:
                         if isinstance(fate, Accepted):
                             self.history.confirmed(some)
                         elif isinstance(fate, Released | Rejected):
-                            self.history.refused(some)
+                            self.history.refused(some, str(fate))
                         elif isinstance(fate, Modified):
                             self.history.uncertain(some)
                 await trio.sleep(PACE_S)
@@ -165,7 +171,7 @@ class Load:
                     channel.basic_publish("", queue, self._body(message), properties, mandatory=True)
                     self.history.confirmed([message])
                 except pika.exceptions.UnroutableError:
-                    self.history.refused([message])
+                    self.history.refused([message], "returned")
                 except pika.exceptions.NackError:
                     self.history.uncertain([message])
             connection.sleep(PACE_S)

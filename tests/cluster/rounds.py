@@ -10,6 +10,7 @@ processes and disks are timed.
 For example:
 
     python -m tests.cluster.rounds --rounds 60
+    python -m tests.cluster.rounds --rounds 60 --forward
     python -m tests.cluster.rounds --rounds 5 --seed 7 --faults kill-leader stop-etcd
     python -m tests.cluster.rounds --rounds 2 --hold 1 --patient
     python -m tests.cluster.rounds --list
@@ -85,8 +86,11 @@ def share(ascending: Sequence[float]) -> float:
 class Rounds:
     """One run."""
 
-    def __init__(self, seed: int, faults: Sequence[str], *, options: Sequence[str] = ()) -> None:
-        """``options``: more options of etcd."""
+    def __init__(
+        self, seed: int, faults: Sequence[str], *, forwards: bool = False, options: Sequence[str] = ()
+    ) -> None:
+        """``forwards``: the nodes forward to leaders. ``options``: more options of etcd."""
+        self._forwards = forwards
         self._options = options
         self.history = History()
         self.report = Report()
@@ -98,13 +102,16 @@ class Rounds:
     def run(self, rounds: int, *, hold_s: tuple[float, float] = HOLD_S) -> Report:
         """Run this many rounds."""
         with machines(
-            small_disk="full-disk" in self._faults, clocks="clock" in self._faults, options=self._options
+            small_disk="full-disk" in self._faults,
+            clocks="clock" in self._faults,
+            forwards=self._forwards,
+            options=self._options,
         ) as found:
             for queue in ALL:
                 kind = "stream" if queue == STREAM else "quorum"
                 found.nodes.command(NAMES[0], "queues", "declare", queue, "--argument", f"x-queue-type={kind}")
             load = Load(self.history, [found.nodes.url(name) for name in NAMES])
-            load.start(CONSUMED, (*KEPT, STREAM))
+            load.start(CONSUMED, (*KEPT, STREAM), forwards=self._forwards)
             try:
                 begun = time.monotonic()
                 self._await(lambda: self._goes_on(begun), found, "no queue begins")
@@ -200,6 +207,8 @@ def print_report(report: Report, seed: int, *, patient: bool = False) -> bool:
     for name in ("lost", "unexpected", "unflagged", "reordered"):
         if some := getattr(verdict, name)[:SHOWN_MAX]:
             print(f"  {name}: {' '.join(some)}")
+    for answer in verdict.answers[:SHOWN_MAX]:
+        print(f"  unexpected after {answer}")
     for name, gaps in sorted(report.gaps.items()):
         gaps.sort()
         print(f"  {name}: nothing accepted for {gaps[len(gaps) // 2]:.2f} s (median), {gaps[-1]:.2f} s (longest) "
@@ -223,6 +232,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--election", type=int, metavar="MS", default=ELECTION_MS, help="the election timeout of etcd (its own is 1000)"
     )
+    parser.add_argument(
+        "--forward",
+        action="store_true",
+        help="the nodes forward to leaders; without it, clients wait at their node until it leads",
+    )
     parser.add_argument("--patient", action="store_true", help="do not judge times: for a busy machine")
     parser.add_argument("--list", action="store_true", help="list the faults")
     chosen = parser.parse_args(arguments)
@@ -236,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         possible.remove("clock")
     began = time.monotonic()
     options = (f"--election-timeout={chosen.election}", f"--heartbeat-interval={chosen.election // 10}", "--pre-vote")
-    rounds = Rounds(chosen.seed, chosen.faults or possible, options=options)
+    rounds = Rounds(chosen.seed, chosen.faults or possible, forwards=chosen.forward, options=options)
     report = rounds.run(chosen.rounds, hold_s=(min(HOLD_S[0], chosen.hold), chosen.hold))
     print(f"{chosen.rounds} rounds in {time.monotonic() - began:.0f} s")
     return int(not print_report(report, chosen.seed, patient=chosen.patient))

@@ -24,10 +24,19 @@ def test_what_was_confirmed_and_never_came_is_lost(history):
 
 
 def test_what_was_refused_or_never_sent_must_not_come(history):
-    history.refused(["q:p:1:0"])
+    history.refused(["q:p:1:0"], "released")
     history.delivered("q:p:1:0", redelivered=True)
     history.delivered("q:p:1:9", redelivered=False)
-    assert history.verdict().unexpected == ["q:p:1:0", "q:p:1:9"]
+    verdict = history.verdict()
+    assert verdict.unexpected == ["q:p:1:0", "q:p:1:9"]
+    assert verdict.answers == ["released"]
+
+
+def test_what_is_uncertain_may_come_or_not(history):
+    history.uncertain(["q:p:1:0", "q:p:1:1"])
+    history.delivered("q:p:1:0", redelivered=True)
+    verdict = history.verdict()
+    assert (verdict.broken, verdict.uncertain, verdict.unanswered) == (False, 2, 2)
 
 
 def test_one_delivery_of_a_message_may_be_without_the_flag(history):

@@ -21,7 +21,9 @@ stage          what has happened last
 ``committed``  the batch is in the log of commits; its messages are not settled yet
 =============  ======================================================================================
 
-Stages are recognised by the files that Spark writes, so a kill comes at a stage or just behind it.
+Stages are recognised by the files that Spark writes, so a kill comes at a stage or just behind it. Rows of the batch
+behind the one to be killed are held until the kill was made: however fast the query is, it cannot come to its end
+before.
 """
 
 import argparse
@@ -35,7 +37,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
@@ -55,6 +57,7 @@ from tests.kit.prepared_broker import PreparedBroker
 from tests.pyspark_amqp10 import kill_jobs
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +72,10 @@ EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 MODES = ("queue", "stream")
 ROWS, ROWS_OF_A_BATCH, KILLED_BATCH = 3000, 700, 2
 """Five batches; the kill is in the third."""
+HELD_FROM = (KILLED_BATCH + 1) * ROWS_OF_A_BATCH
+"""This row and those behind it are held until the kill was made: the batch behind the killed one begins with it."""
+KILLED = "killed"
+"""The file in the folder of a run that says that the kill was made."""
 PATIENCE_S = 180.0
 """For a whole run on a machine that does other things, too."""
 LOOK_S = 0.0005
@@ -268,7 +275,8 @@ def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
     while True:
         try:
             reader = spark.readStream.format("amqp10").options(**job["options"])
-            writer = reader.load().selectExpr("CAST(CAST(body AS STRING) AS INT) AS number").writeStream
+            rows = reader.load().selectExpr("CAST(CAST(body AS STRING) AS INT) AS number")
+            writer = rows.mapInArrow(held_until(job["killed"]), "number INT").writeStream
             checkpointed = writer.format("parquet").option("checkpointLocation", job["checkpoint"])
             checkpointed.trigger(availableNow=True).start(job["output"]).awaitTermination()
             break
@@ -277,8 +285,28 @@ def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
             if failures > TRIES_MAX:
                 raise
             time.sleep(1.0)
-    rows = spark.read.schema("number INT").parquet(job["output"])
-    return {"rows": rows.count(), "distinct": rows.distinct().count(), "failures": failures}
+    written = spark.read.schema("number INT").parquet(job["output"])
+    return {"rows": written.count(), "distinct": written.distinct().count(), "failures": failures}
+
+
+def held_until(killed: str) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """What passes rows on unchanged, those from :data:`HELD_FROM` on only when this file is there. It runs in workers,
+    which need not have this module: the function that is returned goes to them as a whole."""
+    first, seconds, look_s = HELD_FROM, PATIENCE_S, LOOK_S
+
+    def held(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import os
+        import time
+
+        for batch in batches:
+            deadline = time.monotonic() + seconds
+            while any(number >= first for number in batch.column(0).to_pylist()) and not os.path.exists(killed):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("no kill was made")
+                time.sleep(look_s)
+            yield batch
+
+    return held
 
 
 def drive(folder: Path, master: str | None) -> None:
@@ -337,6 +365,7 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
     job = {
         "checkpoint": str(folder / "checkpoint"),
         "output": str(folder / "output"),
+        "killed": str(folder / KILLED),
         "options": {
             "url": place.broker.url, "user": "guest", "passwordFile": str(place.broker.password_file),
             "address": address, "mode": run.mode,
@@ -353,9 +382,10 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
         kill_executor()
     else:
         driver.kill()
-        if spark is None:
-            driver = Driver(place.folder, place.master)
-            driver.begin(job)
+    (folder / KILLED).touch()
+    if run.victim == "driver" and spark is None:
+        driver = Driver(place.folder, place.master)
+        driver.begin(job)
     result = driver.result() if spark is None or run.victim != "driver" else complete(spark, job)
     if (result["rows"], result["distinct"]) != (ROWS, ROWS):
         raise Wrong(f"{run}: {result['rows']} rows, {result['distinct']} distinct; {ROWS} were sent")
@@ -373,7 +403,8 @@ def _wait_for(stage: str, folder: Path, chance: random.Random) -> None:
 
     before = checkpoint / "commits" / str(batch - 1)
     _until(before.exists)
-    written = files()
+    logged = [(output / "_spark_metadata" / str(one)).read_text() for one in range(batch)]
+    written = sum(line.startswith("{") for log in logged for line in log.splitlines())  # as long as none is compacted
     reached: dict[str, Callable[[], bool]] = {
         "fetching": lambda: True,
         "planned": (checkpoint / "offsets" / str(batch)).exists,

@@ -4,11 +4,12 @@
     python -m tests.pyspark_amqp10.kill_sink --runs 24 --exactly-once
 
 A job writes files of numbered lines, a file for each micro-batch, into a queue that takes so many messages and then
-gives no link credit. So the job stands still at a place that is known, and there somebody is killed: the driver, the
-Python processes that write, or the broker. Then the queue is emptied while the job, started again if it has ended,
-comes to its end. Every line must have come, and by the annotations of the messages a consumer must be able to keep each
-exactly once. With ``--exactly-once`` the queue drops repeats itself (``x-deduplicate``): then every line must have come
-once from the queue.
+gives no link credit. The job has at most :data:`UNDER_WAY_MAX` messages on their way then, which the queue takes on. So
+the job stands still at a place that is known, however fast it is, and only the next step of the run lets it go on. At
+that place the driver is killed, or the Python processes that write, or the broker. Then the queue is emptied while the
+job, started again if it has ended, comes to its end. Every line must have come, and by the annotations of the messages
+a consumer must be able to keep each exactly once. With ``--exactly-once`` the queue drops repeats itself
+(``x-deduplicate``): then every line must have come once from the queue.
 
 =============  =========================================================================================
 stage          what has happened last
@@ -19,8 +20,8 @@ stage          what has happened last
 ``committed``  the batch is in the log of commits; for the one behind it the queue has no room
 =============  =========================================================================================
 
-``planned`` and ``sending`` stand still, so a kill is there for certain. The other two pass: a kill comes there or just
-behind.
+The job stands still at ``planned`` and ``sending``, so a kill is there for certain. The other two pass: a kill comes
+there, or in the batch behind, for which the queue has no room.
 """
 
 import argparse
@@ -59,6 +60,9 @@ KILLED_BATCH = 1
 """The kill is in the second batch, in which all there is to a batch has been done once before."""
 ROOM = MappingProxyType({"planned": 1000, "sending": 1500, "accepted": 2000, "committed": 2000})
 """By stage, the messages that the queue takes: the first batch, and what of the second has to be accepted."""
+UNDER_WAY_MAX = 100
+"""The link credit that the job asks for, and so the most messages of a batch that the queue takes although it is full:
+a tenth of a batch, so that ``sending`` is far from both ends of a batch after three kills, too."""
 STAGES = tuple(ROOM)
 STEP_SECONDS = 180.0
 """For whatever is waited for. Spark needs 10 s to start, and more on a busy machine."""
@@ -157,12 +161,14 @@ def run(
 ) -> Audit:
     """One run, in which each subject is killed, one after the other and in a batch of its own.
 
-    More than one only while ``sending``: behind each kill the queue has room for as much again, and fills in the middle
-    of the next batch. With ``spark``, the last is the driver, and this session finishes the job. Raises AssertionError
-    for a promise that was not kept; the folder has the logs.
+    More than one only while ``sending``: behind each kill the queue has room for as much again, a whole batch and a
+    half, and fills in the middle of the next batch. With ``exactly_once`` it would not: of a batch that comes again it
+    takes only the rest. With ``spark``, the last is the driver, and this session finishes the job. Raises
+    AssertionError for a promise that was not kept; the folder has the logs.
     """
     assert spark is None or subjects[-1] == "driver", "a session finishes what another driver has begun"
     assert len(subjects) == 1 or stage == "sending", f"{stage} is a stage of the second batch only"
+    assert len(subjects) == 1 or not exactly_once, "a queue that drops repeats is not full in the middle of each batch"
     batches = KILLED_BATCH + len(subjects) + 1
     _write_lines(folder / "in", batches)
     password_file = folder / "password"
@@ -173,13 +179,14 @@ def run(
         login = Login.parse(broker.url, user="guest", password_file=str(password_file))
         _declare(broker, ROOM[stage], exactly_once=exactly_once)
         checkpoint = folder / "checkpoint"
-        arguments = (str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
+        places = (str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
+        arguments = (*places, str(UNDER_WAY_MAX))
         job = Job(folder, *arguments)
         stack.callback(job.kill)
         messages: list[Message] = []
         for number, subject in enumerate(subjects):
             if number:
-                messages += _taken(login)
+                messages += _taken(login, ROOM[stage])
             _wait_for(stage, checkpoint, login, job)
             _kill(subject, job, broker)
         last = job if spark is None else SessionJob(spark, *arguments)
@@ -228,6 +235,8 @@ def _wait_for(stage: str, checkpoint: Path, login: Login, job: Job) -> None:
         _go_on(job)
         assert time.monotonic() < deadline, f"not within {STEP_SECONDS:g} s: {stage}"
         time.sleep(POLL_SECONDS)
+    ready, most = _ready(login), ROOM[stage] + UNDER_WAY_MAX
+    assert ready <= most, f"the queue has {ready} messages, not {most} at the most: the job does not stand still"
 
 
 def _go_on(job: Job | SessionJob) -> None:
@@ -262,10 +271,10 @@ def _ready(login: Login) -> int:
         return link.ready() or 0
 
 
-def _taken(login: Login) -> list[Message]:
-    """What the queue has now."""
+def _taken(login: Login, messages: int) -> list[Message]:
+    """What the queue has now, but not more than so many: the job refills it meanwhile."""
     with login.connect() as connection:
-        return _fetched(ReceivingLink.open(connection, "/queues/kill", settled=True), max(ROOM.values()))
+        return _fetched(ReceivingLink.open(connection, "/queues/kill", settled=True), messages)
 
 
 def _fetched(link: ReceivingLink, messages: int) -> list[Message]:

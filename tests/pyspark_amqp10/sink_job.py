@@ -1,7 +1,7 @@
-"""``python -m tests.pyspark_amqp10.sink_job IN CHECKPOINT URL PASSWORD_FILE ADDRESS``: lines of files into a queue.
+"""``python -m tests.pyspark_amqp10.sink_job IN CHECKPOINT URL PASSWORD_FILE ADDRESS UNDER_WAY_MAX``
 
-In a process of its own that a test can kill. One file is one micro-batch, and a task that fails is tried again, as on a
-cluster.
+It writes lines of files into a queue, in a process of its own that a test can kill. One file is one micro-batch, a task
+that fails is tried again, as on a cluster, and at most UNDER_WAY_MAX messages are on their way.
 """
 
 import sys
@@ -17,7 +17,7 @@ Spark has to be started again. Spark's own local[2] has one."""
 
 
 def started(
-    spark: SparkSession, lines: str, checkpoint: str, url: str, password_file: str, address: str
+    spark: SparkSession, lines: str, checkpoint: str, url: str, password_file: str, address: str, under_way_max: str
 ) -> StreamingQuery:
     """A query that writes what there is, and ends."""
     return (
@@ -29,6 +29,7 @@ def started(
         .option("user", "guest")
         .option("passwordFile", password_file)
         .option("address", address)
+        .option("maxUnconfirmed", under_way_max)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()

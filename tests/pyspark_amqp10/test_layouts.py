@@ -16,12 +16,12 @@ from amqp10.wire.sections import (
     encode_properties,
     encode_section,
 )
-from amqp10.wire.types import Symbol, Timestamp, ULong
+from amqp10.wire.types import Byte, Int, Short, Symbol, Timestamp, UByte, UInt, ULong, UShort
 from pyspark_amqp10.columns import SCHEMA, TEXT_MAP, wanted_parts
 from pyspark_amqp10.layouts import layout_of, take_at_once
 from pyspark_amqp10.parts import PartsReader
 from pyspark_amqp10.rows import AT_ONCE_MIN, MessageRows
-from tests.pyspark_amqp10.measure_decode import KINDS, mixed
+from tests.pyspark_amqp10.measure_decode import FIRST_NUMBER, KINDS, mixed
 
 NEVER = 2**62
 MANY = 400
@@ -67,6 +67,33 @@ def test_runs_of_different_layouts_follow_one_another():
     runs = [kind(number) for kind in ONE_LAYOUT for number in range(AT_ONCE_MIN + 10)]
     both(runs, SCHEMA)
     both(runs[5:] + runs[:5], SCHEMA)
+
+
+def test_rows_of_layouts_that_take_turns_keep_their_order():
+    """None of them is cut one by one, but for the few that no other message resembles."""
+    kinds = [*ONE_LAYOUT, *ONE_LAYOUT[1:3]]
+    entries = [kinds[number % len(kinds)](number) for number in range(MANY * 4)]
+    for number in (0, 700, 1599):
+        entries[number] = b"\x00\x53\x75"
+    rows = both(entries, SCHEMA)
+    both(entries, FEW)
+    assert [bad.place for bad in rows.bad] == [0, 700, 1599]
+    kept = rows.columns(left_out={0, 700, 1599}).column("offset").to_pylist()
+    assert kept == [FIRST_NUMBER + number for number in range(MANY * 4) if number not in (0, 700, 1599)]
+
+
+WHOLE = (
+    [kind(value) for kind, bits in ((Byte, 8), (Short, 16), (Int, 32), (int, 64)) for value in (-1, -(2 ** (bits - 1)))]
+    + [kind(2**bits - 1) for kind, bits in ((UByte, 8), (UShort, 16), (UInt, 32), (ULong, 63), (ULong, 64))]
+    + [UInt(0), ULong(0), UInt(200), ULong(200), 100, 300, Int(100), Int(300), Timestamp(-5)]
+)
+
+
+@given(st.lists(st.sampled_from(WHOLE), min_size=1, max_size=4))
+def test_whole_numbers_of_all_types_are_the_same_texts(values: list[object]):
+    entries = [encode_section(APPLICATION_PROPERTIES, {"k": values[place % len(values)]}) + BODY for place in range(40)]
+    both(entries, SCHEMA, at_once_min=1)
+    both(entries, TEXTS, at_once_min=1)
 
 
 def test_many_takes_are_as_good_as_one():

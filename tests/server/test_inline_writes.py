@@ -5,6 +5,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 import pytest
 import trio
@@ -26,6 +27,7 @@ class Turn:
     """A lane, a disk and a clock that the disk moves."""
 
     bytes_max: int = BYTES_MAX
+    waits: Callable[[], int] | None = None
     now: float = 100.0
     write_seconds: float = 0.0
     woken: int = 0
@@ -34,7 +36,9 @@ class Turn:
 
     def __post_init__(self) -> None:
         self.lane = Lane("classic", generation=1, sync_interval_s=0.2)
-        self.inline = InlineWrites(self.lane, self.disk, clock=self.read_clock, bytes_max=self.bytes_max)
+        self.inline = InlineWrites(
+            self.lane, self.disk, clock=self.read_clock, bytes_max=self.bytes_max, waits=self.waits
+        )
         self.inline.wake_writer = self.wake
         self.disk.delay = self.delay
 
@@ -108,6 +112,17 @@ def test_after_a_slow_write_all_are_left_to_the_task_until_it_was_a_small_share_
     assert turn.woken == 1
     turn.now = began + 1.01 * write_seconds / INLINE_SHARE_MAX
     assert turn.inline.write()
+
+
+@pytest.mark.parametrize(("waits_in_write", "possible"), [(0, True), (1, False)])
+def test_a_write_that_was_slow_for_want_of_a_processor_says_nothing_of_the_disk(
+    waits_in_write: int, possible: bool
+) -> None:
+    waits = count(7, waits_in_write)
+    turn = Turn(waits=lambda: next(waits), write_seconds=2 * INLINE_SECONDS_MAX)
+    turn.stage()
+    assert turn.inline.write()
+    assert turn.inline.possible is possible
 
 
 def test_after_a_slow_write_beside_a_sync_those_beside_syncs_are_left_to_the_task() -> None:

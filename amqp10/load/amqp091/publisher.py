@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 
+from hdrh.histogram import HdrHistogram
+
 from amqp10.load.amqp091 import wire
 from amqp10.load.amqp091.confirms import ChannelConfirms
 from amqp10.load.content import values_of
@@ -65,8 +67,6 @@ class ChannelPublisher:
         self._confirming = not traffic.settled
         self._confirms = ChannelConfirms()
         self._times = OutcomeTimes() if traffic.timed else None
-        self.latency = self._times.latency if self._times is not None else None
-        """Of confirms, in microseconds."""
         self._start_ns = -1
         self._end_ns = -1
         self._stopped = False
@@ -78,6 +78,11 @@ class ChannelPublisher:
         self.last_progress_ns = now_ns
         self._start_ns = now_ns + self._traffic.lead_ns(self.publisher)
         self._end_ns = now_ns + int(self._traffic.seconds * 1e9)
+
+    @property
+    def latency(self) -> HdrHistogram | None:
+        """Of confirms, in microseconds; None where it is not measured."""
+        return self._times.latency if self._times is not None else None
 
     @property
     def confirmed(self) -> int:

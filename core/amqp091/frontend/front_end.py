@@ -221,10 +221,10 @@ class Amqp091FrontEnd:
             self._go_on_releasing()
         if self._rechecking is not None:
             self._go_on_rechecking()
-        if self._moved is not None and not shared.work.take_steps(
-            self._moved.attempts(now.monotonic, self._cancel), until=shared.work_until, cost=ATTEMPT_WORK
-        ):
-            shared.wake()
+        if self._moved is not None and self._moved.waiting:
+            steps = self._moved.attempts(now.monotonic, self._cancel)
+            if not shared.work.take_steps(steps, until=shared.work_until, cost=ATTEMPT_WORK):
+                shared.wake()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
