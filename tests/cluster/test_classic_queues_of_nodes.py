@@ -121,12 +121,10 @@ def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_whil
             assert channel.queue_declare("beside", passive=True).method.message_count == 0
         nodes.kill("c")
         nodes.start("c")
-        with channel_at(nodes, "c") as channel, pytest.raises(pika.exceptions.ChannelClosedByBroker) as never_seen:
-            channel.basic_consume(QUEUE, lambda *delivery: None)
-        assert "its home node a is down" in never_seen.value.reply_text
+        nodes.until(lambda: "its home node a is down" in refusal(nodes, "c"), "node c has tried to reach the home")
 
         nodes.start("a")
-        nodes.until(lambda: reaches(nodes, "c") and reaches(nodes, "b"), "the home is back")
+        nodes.until(lambda: not refusal(nodes, "c") + refusal(nodes, "b"), "the home is back")
         assert taken(nodes, "c", 20) == [str(number) for number in range(20)]
         leaving = run_here("cluster", "leave", "a", url=nodes.url("b"))
         assert leaving.code != 0
@@ -137,13 +135,14 @@ def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_whil
             nodes.until(lambda name=name: QUEUE not in nodes.command(name, "queues", "list"), "it is gone everywhere")
 
 
-def reaches(nodes: ClusterNodes, name: str) -> bool:
+def refusal(nodes: ClusterNodes, name: str) -> str:
+    """Why a node refuses a consumer of the queue; nothing if it does not."""
     with channel_at(nodes, name) as channel:
         try:
             channel.basic_cancel(channel.basic_consume(QUEUE, lambda *delivery: None))
-        except pika.exceptions.ChannelClosedByBroker:
-            return False
-        return True
+        except pika.exceptions.ChannelClosedByBroker as refused:
+            return refused.reply_text
+        return ""
 
 
 @pytest.mark.slow
