@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
 
 import pytest
 
@@ -149,7 +148,6 @@ def test_every_setting_can_be_set_and_tells_where_it_comes_from(capsys):
 def test_a_trial_broker_keeps_no_data(tmp_path, capsys):
     assert run(["serve", "--dev", "--data", str(tmp_path)]) is Exit.USAGE
     assert "throws its data away" in capsys.readouterr().err
-    before = {path for base in ("/dev/shm", gettempdir()) for path in Path(base).glob("headgate-*/*")}
     options = ["--dev", "--listen", "127.0.0.1:0", "--admin", "off"]
     command = [sys.executable, "-m", "amqp10", "serve", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -159,9 +157,10 @@ def test_a_trial_broker_keeps_no_data(tmp_path, capsys):
             url = re.search(r"amqp://\S+", line)
             assert url is not None
             assert run(["queues", "declare", "kept", "--url", url[0]]) is Exit.DONE
-            folders = {path for base in ("/dev/shm", gettempdir()) for path in Path(base).glob("headgate-*/*")}
-            folders -= before
+            files = [one.resolve() for one in Path(f"/proc/{process.pid}/fd").iterdir()]
+            folders = {parent for file in files for parent in file.parents if parent.name.startswith("headgate-")}
             assert folders
+            assert all(folder.exists() for folder in folders)
         finally:
             process.terminate()
             process.communicate(timeout=STOP_SECONDS)
