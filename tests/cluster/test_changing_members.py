@@ -17,7 +17,6 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
-from tests.cluster.test_hand_over import QUEUE
 from tests.kit.broker_process import READY
 from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import free_ports
@@ -25,6 +24,7 @@ from tests.kit.prepared_broker import PreparedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]
 
+QUEUE = "orders"
 HOSTS = {"a": "127.0.0.1", "b": "127.0.0.2", "c": "127.0.0.3"}
 SECONDS_MAX = 90.0
 STOP_S = 20.0
