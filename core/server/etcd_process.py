@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,6 +165,7 @@ class EtcdProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=its_end,
                 process_group=0,
+                env=environment(os.environ, os.cpu_count() or 1),
             )
         finally:
             os.close(its_end)
@@ -237,6 +238,12 @@ def version_of(program: str) -> str:
     if found is None:
         raise Invalid(f"{program} does not say a version of etcd, but {(done.stdout + done.stderr)[:200]!r}")
     return found[1]
+
+
+def environment(inherited: Mapping[str, str], processors: int) -> dict[str, str]:
+    """The variables of etcd. Its threads use the processors that this broker leaves, whose process uses one; one at
+    least. A GOMAXPROCS that the broker has inherited comes before."""
+    return {"GOMAXPROCS": str(max(1, processors - 1)), **inherited}
 
 
 def own_addresses(settings: ClusterSettings) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from core.server.etcd_process import (
     LINE_BYTES_MAX,
     LINES_MAX,
     PAUSE_MAX_S,
+    environment,
     PAUSE_MIN_S,
     SETTLED_S,
     EtcdProcess,
@@ -101,6 +102,12 @@ def test_the_options_name_all_members_and_what_headgate_needs(tmp_path: Path):
     ):
         assert expected in words
     assert "cert" not in words
+
+
+@pytest.mark.parametrize(("processors", "uses"), [(1, "1"), (2, "1"), (8, "7")])
+def test_its_threads_leave_a_processor_to_the_broker(processors: int, uses: str):
+    assert environment({"PATH": "/bin"}, processors) == {"PATH": "/bin", "GOMAXPROCS": uses}
+    assert environment({"GOMAXPROCS": "3"}, processors) == {"GOMAXPROCS": "3"}
 
 
 def test_the_times_of_an_election_are_those_of_the_settings(tmp_path: Path):
