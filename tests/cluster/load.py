@@ -46,6 +46,7 @@ class Load:
         """Whether publishers go on; what they wait for they await in any case."""
         self._urls = urls
         self._size = size
+        self._pace_s = PACE_S
         self._threads: list[threading.Thread] = []
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
@@ -55,8 +56,10 @@ class Load:
         0.9.1. The links of the second node's clients go to the leaders; for the other nodes' they forward.
 
         ``forwards``: the nodes forward to leaders. Each queue has one consumer then, the first at the first node, and
-        so on, because several would get messages at the same time, and the history could not tell their order. Without
-        it, only the consumer at the leader gets any."""
+        so on, because several would get messages at the same time, and the history could not tell their order; and
+        publishers send less often, because those of all nodes send at once. Without it, only clients at the leader
+        do."""
+        self._pace_s = PACE_S * len(self._urls) if forwards else PACE_S
         works: list[Callable[[], Awaitable[None]]] = []
         for number, url in enumerate(self._urls):
             settings = FOLLOWS if number == 1 else STAYS
@@ -130,7 +133,7 @@ class Load:
                             self.history.refused(some, str(fate))
                         elif isinstance(fate, Modified):
                             self.history.uncertain(some)
-                await trio.sleep(PACE_S)
+                await trio.sleep(self._pace_s)
 
     async def _consume_10(self, url: str, settings: ClientSettings, queue: str) -> None:
         while not self.over:
@@ -174,7 +177,7 @@ class Load:
                     self.history.refused([message], "returned")
                 except pika.exceptions.NackError:
                     self.history.uncertain([message])
-            connection.sleep(PACE_S)
+            connection.sleep(self._pace_s)
         connection.close()
 
     def _consume_091(self, url: str, queue: str) -> None:
