@@ -23,8 +23,7 @@ DEFRAGMENT_S = 60.0
 """How long a member may take for it: 8 GiB at 150 MB/s."""
 AGAIN_S, AGAIN_MAX_S = LOOK_S, 600.0
 """How long a node that has made room, and finds that it did not help, waits until it tries again: the former at first,
-then twice as long each time, up to the latter. Each try holds up every
-member of etcd, one after another."""
+then twice as long each time, up to the latter. Each try holds up every member of etcd, one after another."""
 GB = 1e9
 
 

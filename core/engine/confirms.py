@@ -57,13 +57,11 @@ class RunProgress:
         self.reached = max(self.reached, stop)
         self._advance(place, stop)
 
-    def rejected(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
-        """The place has rejected these messages, and has answered all messages before them."""
-        self._refused(place, OutcomeRange(start, stop, Outcome.REJECTED, error))
-
-    def uncertain(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
-        """The place may have these messages, or others have them; it has answered all messages before them."""
-        self._refused(place, OutcomeRange(start, stop, Outcome.UNCERTAIN, error))
+    def refused(self, place: Hashable, refusal: OutcomeRange) -> None:
+        """The place has rejected these messages, or does not know of them, and has answered all messages before
+        them."""
+        self.refusals.append(refusal)
+        self._advance(place, refusal.stop)
 
     def gone(self, place: Hashable) -> None:
         """The place was deleted and takes on no more messages."""
@@ -87,10 +85,6 @@ class RunProgress:
                 start = high
         self.refusals = [refusal for refusal in self.refusals if refusal.stop > stop]
         return answers + self._not_refused(start, stop)
-
-    def _refused(self, place: Hashable, refusal: OutcomeRange) -> None:
-        self.refusals.append(refusal)
-        self._advance(place, refusal.stop)
 
     def _advance(self, place: Hashable, stop: int) -> None:
         self.behind -= self.progress[place] <= self.answered < stop
@@ -198,12 +192,7 @@ class Confirms:
 
     def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        publisher, run, progress = submission
-        if progress is None:
-            self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
-        else:
-            progress.rejected(place, start, stop, error)
-            self._answer_progress(submission)
+        self._refuse(submission, place, OutcomeRange(start, stop, Outcome.REJECTED, error))
 
     def withdrawn(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place had taken on these messages, and cannot keep them. Messages that went to no other place are
@@ -216,12 +205,7 @@ class Confirms:
 
     def uncertain(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """Whether the place has these messages will never be known. It has answered all messages before them."""
-        publisher, run, progress = submission
-        if progress is None:
-            self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.UNCERTAIN, error)
-        else:
-            progress.uncertain(place, start, stop, error)
-            self._answer_progress(submission)
+        self._refuse(submission, place, OutcomeRange(start, stop, Outcome.UNCERTAIN, error))
 
     def gone(
         self, submission: Submission, place: Hashable, start: int, stop: int | None = None, *,
@@ -245,6 +229,15 @@ class Confirms:
     def release(self, publisher: Publisher, first: int, last: int) -> None:
         """Answer messages that were routed to no queue as released (confirm numbers, both inclusive)."""
         self._answer(publisher, first, last, Outcome.RELEASED)
+
+    def _refuse(self, submission: Submission, place: Hashable, refusal: OutcomeRange) -> None:
+        publisher, run, progress = submission
+        if progress is None:
+            first, last = run.first + refusal.start, run.first + refusal.stop - 1
+            self._answer(publisher, first, last, refusal.outcome, refusal.error)
+        else:
+            progress.refused(place, refusal)
+            self._answer_progress(submission)
 
     def _answer_progress(self, submission: Submission) -> None:
         publisher, run, progress = submission

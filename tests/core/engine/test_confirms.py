@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from core.engine.confirms import Confirms, RunProgress, Submission
+from core.engine.confirms import Confirms, OutcomeRange, RunProgress, Submission
 from core.errors import HomeLost, LimitReached, ResourceDeleted
 from core.interface import Confirmed, Mailbox, Outcome, Publisher, PublisherClosed
 from core.message import Run
@@ -58,7 +58,7 @@ def test_one_place_that_rejects_is_enough():
     run.took("a", 10)
     assert answers(run) == []
     run.took("b", 2)
-    run.rejected("b", 2, 5, FULL)
+    run.refused("b", OutcomeRange(2, 5, REJECTED, FULL))
     assert answers(run) == [(0, 2, ACCEPTED), (2, 5, REJECTED)]
     run.took("b", 10)
     assert answers(run) == [(5, 10, ACCEPTED)]
@@ -66,10 +66,10 @@ def test_one_place_that_rejects_is_enough():
 
 def test_rejections_of_several_places_overlap():
     run = ledger(10, "abc")
-    run.rejected("a", 0, 6, FULL)
+    run.refused("a", OutcomeRange(0, 6, REJECTED, FULL))
     run.took("a", 10)
     run.took("b", 3)
-    run.rejected("b", 3, 8, FULL)
+    run.refused("b", OutcomeRange(3, 8, REJECTED, FULL))
     run.took("b", 10)
     run.took("c", 5)
     assert answers(run) == [(0, 5, REJECTED)]
@@ -81,7 +81,7 @@ def test_rejections_of_several_places_overlap():
 def test_rejected_stays_rejected_when_the_place_goes():
     run = ledger(6, "ab")
     run.took("a", 2)
-    run.rejected("a", 2, 4, FULL)
+    run.refused("a", OutcomeRange(2, 4, REJECTED, FULL))
     run.gone("a")
     run.took("b", 1)
     run.gone("b")
@@ -106,9 +106,9 @@ def test_every_message_is_answered_once_and_by_the_rule(data):
         elif what == "took":
             run.took(place, stop)
         elif what == "uncertain":
-            run.uncertain(place, start, stop, LOST)
+            run.refused(place, OutcomeRange(start, stop, UNCERTAIN, LOST))
         else:
-            run.rejected(place, start, stop, FULL)
+            run.refused(place, OutcomeRange(start, stop, REJECTED, FULL))
         for number in range(start, count if what == "gone" else stop):
             given_by[number].add(what)
         came[place] = stop
