@@ -145,8 +145,9 @@ def _text(path: Path) -> str | None:
 
 
 def waits_of_thread() -> Callable[[], int] | None:
-    """What tells how often the thread that calls it has waited so far, for a disk or anything else; to lose the
-    processor to another thread is no wait. None where the operating system counts only for a whole process."""
+    """Return a function that tells how often its calling thread has waited so far, for a disk or anything else. A
+    thread that loses the processor to another one does not count as waiting. Return None where the operating system
+    counts only for a whole process."""
     if not hasattr(resource, "RUSAGE_THREAD"):
         return None
     return lambda: resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
