@@ -573,8 +573,8 @@ class Converter(Protocol):
     def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
         """What the publisher calls the message; None if it says nothing. Raises Invalid for what cannot be an id."""
 
-    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
-        """The value that stream consumers' filters compare; None when the publisher has set none, or an empty text."""
+    def filter_values(self, entries: Sequence[bytes], origin: Origin) -> Sequence[str | None] | None:
+        """The value of each message that stream consumers' filters compare; None if all have none or an empty text."""
 
 
 class FlowReason(StrEnum):

@@ -25,7 +25,7 @@ from amqp10.wire.sections import (
     scan,
 )
 from amqp10.wire.types import Symbol, plain
-from core.amqp091.inspection import PREVIEW_BYTES, Inspection
+from core.amqp091.inspection import FILTER_VALUE, PREVIEW_BYTES, Inspection, filter_values
 from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
 from core.taken_numbers import ENCODED_KEYS, PublishingId, check_size, publishing_id
@@ -38,8 +38,8 @@ DESCRIBED_BYTES_MAX = 16_384
 """Size of the largest section that is decoded to be shown: more than deaths and a message-id need. One takes 3 ms, 100
 messages 0.3 s."""
 
-FILTER_VALUE = Symbol("x-stream-filter-value")
-_ENCODED_FILTER_VALUE = FILTER_VALUE.value.encode()
+_FILTER_VALUE = Symbol(FILTER_VALUE)
+_ENCODED_FILTER_VALUE = FILTER_VALUE.encode()
 _SHORT_ANNOTATIONS = b"\x00\x53\x72\xc1"
 """How message-annotations begin that have a map with its size in one byte."""
 
@@ -115,19 +115,10 @@ class MessageConverter:
                 described["message_id"] = _text(decode_properties(entry, *bounds.properties).message_id)
         return described
 
-    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+    def filter_values(self, entries: Sequence[bytes], origin: Origin) -> Sequence[str | None] | None:
         if origin is Origin.AMQP091:
-            return self._inspection_091.filter_value(entry, origin)
-        if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
-            return None
-        if (
-            entry.startswith(_SHORT_ANNOTATIONS)
-            and len(entry) > len(_SHORT_ANNOTATIONS)
-            and entry.find(_ENCODED_FILTER_VALUE, 5, 5 + entry[4]) < 0
-        ):
-            return None  # other annotations only, as a sender may give to all its messages
-        value = (_annotations(entry) or {}).get(FILTER_VALUE)
-        return value if isinstance(value, str) and value else None
+            return self._inspection_091.filter_values(entries, origin)
+        return filter_values(entries, _filter_value)
 
     def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
         """From the message annotations; if they say nothing, from the application-properties."""
@@ -144,6 +135,19 @@ class MessageConverter:
                 if found is not None:
                     return found
         return None
+
+
+def _filter_value(entry: bytes) -> str | None:
+    if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
+        return None
+    if (
+        entry.startswith(_SHORT_ANNOTATIONS)
+        and len(entry) > len(_SHORT_ANNOTATIONS)
+        and entry.find(_ENCODED_FILTER_VALUE, 5, 5 + entry[4]) < 0
+    ):
+        return None  # other annotations only, as a sender may give to all its messages
+    value = (_annotations(entry) or {}).get(_FILTER_VALUE)
+    return value if isinstance(value, str) and value else None
 
 
 def _routing_headers(entry: bytes) -> Mapping[str, object]:

@@ -11,18 +11,24 @@ A message that is not plain is not wrong: the caller has it scanned and decoded 
 
 import re
 import struct
+from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from amqp10.wire.codec import format_codes as codes
+from amqp10.wire.columns import COLUMNS_MIN, JOINED_BYTES_MAX
 from amqp10.wire.sections import AMQP_VALUE, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SCALAR_WIDTHS, are_plain_annotations
 
 TEXT_BYTES_MAX = 48
 """The longest text in the properties that is compared: a UUID has 36 characters. Each length is a branch of the
 expression, which takes 20 ms to compile."""
 _LAYOUTS_MAX = 32
-"""Layouts that a link remembers, of 1 KiB each: messages of so many lengths in turn are compared."""
+"""Layouts that a link remembers, of 2 KiB each: messages of so many lengths in turn are compared."""
+_COLUMN_LENGTHS_MAX = 4
+"""So many lengths are compared in columns, the others one by one: to pick out the messages of a length takes 20 ns for
+each, and to compare one 0.4 us."""
 _READ_FIRST = 3
 """So many messages of a length that come together are read before the layout of the last one is learned, which takes
 8 us. A layout is learned once at the most for messages that came together, however many have another one."""
@@ -118,14 +124,16 @@ class PlainMessageReader:
     def read(self, messages: Sequence[bytes]) -> tuple[list[int], list[bytes]]:
         """Return where the header section of each message ends, 0 if it has none and ``NOT_PLAIN`` if the message is
         not plain, and the encoded ``to`` of each."""
-        header_ends = [NOT_PLAIN] * len(messages)
-        addresses = [NULL_FIELD] * len(messages)
+        (header_end, address), left = self._in_columns(messages)
+        header_ends = [header_end] * len(messages)
+        addresses = [address] * len(messages)
         known = self._layouts.get
         read: dict[int, int] = {}
-        for index, message in enumerate(messages):
+        for index in left:
+            message = messages[index]
             layout = known(len(message))
             if layout is not None:
-                unpack, fixed, unpack_texts, header_end, address = layout
+                unpack, fixed, unpack_texts, header_end, address, _, _ = layout
                 if unpack(message) == fixed and b"".join(unpack_texts(message)).isascii():
                     header_ends[index], addresses[index] = header_end, address
                     continue
@@ -136,6 +144,21 @@ class PlainMessageReader:
                 if count == _READ_FIRST:
                     self._learn(message, header_end, address)
         return header_ends, addresses
+
+    def _in_columns(self, messages: Sequence[bytes]) -> tuple[tuple[int, bytes], Sequence[int]]:
+        """Return where the header section ends, and the ``to``, of most messages, and the places of the others, which
+        have to be read. Short messages of the most frequent lengths are compared together, one slice for each byte of
+        their layout: 0.2 us for a message."""
+        lengths = list(map(len, messages))
+        found, done = _OTHER, set[int]()
+        for length, count in Counter(lengths).most_common(_COLUMN_LENGTHS_MAX) if len(lengths) >= COLUMNS_MIN else ():
+            layout = self._layouts.get(length) if count >= COLUMNS_MIN and length <= JOINED_BYTES_MAX else None
+            if layout is None or (done and found != (layout.header_end, layout.address)):
+                continue
+            if layout.is_in_all(b"".join([one for one in messages if len(one) == length]), length):
+                found = layout.header_end, layout.address
+                done.add(length)
+        return found, [index for index, length in enumerate(lengths) if length not in done]
 
     def _learn(self, message: bytes, header_end: int, address: bytes) -> None:
         if len(self._layouts) >= _LAYOUTS_MAX:
@@ -153,6 +176,18 @@ class _Layout(NamedTuple):
     """Takes the texts out of a message, which may be any ASCII."""
     header_end: int
     address: bytes
+    fixed_places: Sequence[int]
+    """The places of the bytes in ``fixed``."""
+    text_places: Sequence[int]
+    """The places of the bytes of the texts."""
+
+    def is_in_all(self, joined: bytes, length: int) -> bool:
+        """Whether all messages of this length, which are joined, have the layout."""
+        n = len(joined) // length
+        due = [bytes((value,)) * n for value in b"".join(self.fixed)]
+        if [joined[at::length] for at in self.fixed_places] != due:
+            return False
+        return b"".join([joined[at::length] for at in self.text_places]).isascii()
 
 
 def _read(message: bytes, user_ids: tuple[bytes | None, ...], key: bytes) -> tuple[int, bytes]:
@@ -243,13 +278,17 @@ def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout:
             free.append((value_at, end, False))
         at = end
     bounds, texts, place = "", "", 0
+    fixed_places, text_places = array("I"), array("I")
     for start, stop, text in free:
+        fixed_places.extend(range(place, start))
+        text_places.extend(range(start, stop) if text else ())
         bounds += f"{start - place}s{stop - start}x"
         texts += f"{start - place}x{stop - start}{'s' if text else 'x'}"
         place = stop
     unpack = struct.Struct(f"{bounds}{len(message) - place}s").unpack
     unpack_texts = struct.Struct(f"{texts}{len(message) - place}x").unpack
-    return _Layout(unpack, unpack(message), unpack_texts, header_end, address)
+    fixed_places.extend(range(place, len(message)))
+    return _Layout(unpack, unpack(message), unpack_texts, header_end, address, fixed_places, text_places)
 
 
 def _free_in_annotations(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, bool]]:

@@ -300,7 +300,7 @@ class QueueMaker:
             log,
             written=written,
             synced=synced,
-            filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
+            filter_values=(lambda entries, origin: None) if converter is None else converter.filter_values,
             messages_per_turn=self._messages_per_turn,
             stage_credit=self._stage_credit(name),
         )

@@ -33,6 +33,9 @@ each time."""
 BODY_BYTES_MAX = 256 * 1024
 """The most bytes of bodies in one chunk, unless a single message is larger: a quarter of what one reader gets in a
 turn."""
+JOINED_BYTES_MAX = 1024
+"""Messages are joined for the record if they have fewer bytes on the average: a copy and one checksum take 80 ns for a
+message of 330 bytes, a checksum of each 160 ns. From 1 KiB on both take as long."""
 ENTRY_OVERHEAD_BYTES = 49
 """The memory of a ``bytes`` object beside its contents (33), its place in a list (8), and the mean of what the
 allocator adds to reach a multiple of 16 (8)."""
@@ -167,7 +170,10 @@ def encode(chunk: Chunk) -> list[bytes]:
         TAG, _ORIGINS.index(attributes.origin), flags, attributes.priority, attributes.ttl_ms or 0,
         chunk.first, chunk.stamp_ms, chunk.count, len(filters),
     )  # fmt: skip
-    return [fixed, filters, way, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
+    sizes = Struct(f"<{chunk.count}I").pack(*map(len, entries))
+    if chunk.size < chunk.count * JOINED_BYTES_MAX:
+        return [fixed, filters, way, sizes, b"".join(entries)]
+    return [fixed, filters, way, sizes, *entries]
 
 
 class ChunkFacts(NamedTuple):

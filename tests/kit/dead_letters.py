@@ -35,7 +35,7 @@ class PlainConverter:
     def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
         return [(str(queue), DeathReason(reason)) for queue, reason, _ in _deaths(entry)]
 
-    def filter_value(self, entry: bytes, origin: Origin) -> str | None:
+    def filter_values(self, entries: Sequence[bytes], origin: Origin) -> Sequence[str | None] | None:
         return None
 
     def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:

@@ -114,7 +114,7 @@ class StreamAtWork:
             self.log,
             written=self.written,
             synced=self.synced,
-            filter_value=filter_value,
+            filter_values=lambda entries, origin: [filter_value(entry, origin) for entry in entries],
             stage_credit=CreditFlow("s", GENERAL),
         )
         self.mailbox = Mailbox(lambda: None)

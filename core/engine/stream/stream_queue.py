@@ -72,7 +72,7 @@ larger than most streams, so retention by segments would be too coarse."""
 
 _Part: TypeAlias = tuple[Submission, int, int]
 """Some of a submission's messages: from the first of these places to before the second."""
-FilterValue = Callable[[bytes, Origin], str | None]
+FilterValues = Callable[[Sequence[bytes], Origin], Sequence[str | None] | None]
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class StreamQueue:
     """A stream, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_admissions", "_asking", "_begins", "_blocked", "_filter_value", "_group", "_held_until", "_log", "_more",
+        "_admissions", "_asking", "_begins", "_blocked", "_filter_values", "_group", "_held_until", "_log", "_more",
         "_readers", "_retain_at", "_synced", "_term", "_work_left", "attachments", "consumers", "counters", "inbox",
         "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
@@ -180,13 +180,13 @@ class StreamQueue:
         *,
         written: Waits[PositionWaiter] | None,
         synced: Waits[PositionWaiter],
-        filter_value: FilterValue = lambda entry, origin: None,
+        filter_values: FilterValues = lambda entries, origin: None,
         messages_per_turn: int | None = None,
         stage_credit: CreditFlow,
     ) -> None:
         """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon. A
         stream of a group has only the wait for commits, as ``synced``.
-        ``filter_value`` returns the filter value of a message, like :meth:`core.interface.Converter.filter_value`."""
+        ``filter_values`` is as :meth:`core.interface.Converter.filter_values`."""
         self.name = name
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
@@ -207,7 +207,7 @@ class StreamQueue:
         self._begins: dict[Attachment, StreamPosition | float] = {}
         """Consumers that came while no node led, with where they begin."""
         self._blocked = BlockedPublishers()
-        self._filter_value = filter_value
+        self._filter_values = filter_values
         self._readers: dict[Attachment, _Reader] = {}
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered yet."""
@@ -307,10 +307,8 @@ class StreamQueue:
     ) -> None:
         """Append messages that have these attributes and this route."""
         entries = [entry for submission, start, stop in gathered for entry in submission.run.entries[start:stop]]
-        ask, origin = self._filter_value, attributes.origin
-        values = [ask(entry, origin) for entry in entries]
+        filter_values = self._filter_values(entries, attributes.origin)
         self.counters.published += len(entries)
-        filter_values = None if values.count(None) == len(values) else values
         if self._group is not None and len(cuts := pieces(entries)) > 1:
             for start, stop in cuts:  # each of them is committed, or not, by itself
                 given = None if filter_values is None else filter_values[start:stop]

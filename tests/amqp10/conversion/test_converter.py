@@ -18,7 +18,7 @@ from amqp10.wire.sections import (
 )
 from amqp10.wire.types import Array, Symbol, UInt, ULong
 from core.amqp091.content import entry_of
-from core.amqp091.inspection import PREVIEW_BYTES
+from core.amqp091.inspection import PREVIEW_BYTES, SEARCHED_BYTES_MAX
 from core.amqp091.properties import BasicProperties
 from core.amqp091.properties import encode_properties as encode_basic_properties
 from core.errors import Invalid
@@ -82,7 +82,7 @@ def test_messages_of_the_other_protocol_are_looked_into_as_such():
     entry = basic_message(message_id="m", headers={"colour": "red", "x-stream-filter-value": "eu"})
     origin = Origin.AMQP091
     assert CONVERTER.routing_headers(entry, origin) == {"colour": "red", "x-stream-filter-value": "eu"}
-    assert CONVERTER.filter_value(entry, origin) == "eu"
+    assert CONVERTER.filter_values([entry], origin) == ["eu"]
     entry = CONVERTER.dead_lettered(entry, origin, DEATH)
     assert CONVERTER.deaths(entry, origin) == [("q", DeathReason.REJECTED)]
     assert CONVERTER.describe(entry, origin) == {
@@ -125,15 +125,16 @@ def test_a_message_is_rendered_for_the_other_protocol():
     ],
 )
 def test_the_value_that_streams_filter_by(annotations, value):
-    entry = encode_section(MESSAGE_ANNOTATIONS, {Symbol(key): item for key, item in annotations.items()}) + BODY
-    assert CONVERTER.filter_value(entry, Origin.AMQP10) == value
+    section = encode_section(MESSAGE_ANNOTATIONS, {Symbol(key): item for key, item in annotations.items()})
+    for body in (BODY, data_message(bytes(SEARCHED_BYTES_MAX))):
+        found = CONVERTER.filter_values([BODY, section + body], Origin.AMQP10)
+        assert found == (None if value is None else [None, value])
 
 
 def test_a_message_without_annotations_has_no_filter_value():
-    assert CONVERTER.filter_value(BODY, Origin.AMQP10) is None
-    assert CONVERTER.filter_value(b"\x00", Origin.AMQP10) is None
-    assert CONVERTER.filter_value(b"\x00\x53\x72\xc1", Origin.AMQP10) is None
-    assert CONVERTER.filter_value(basic_message(), Origin.AMQP091) is None
+    for entry in (BODY, b"\x00", b"\x00\x53\x72\xc1", b"\x00\x53\x72\xc1" + bytes(SEARCHED_BYTES_MAX)):
+        assert CONVERTER.filter_values([entry], Origin.AMQP10) is None
+    assert CONVERTER.filter_values([basic_message()], Origin.AMQP091) is None
 
 
 # --- annotations that consumers have added

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from amqp10.errors import DecodeError
 from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.columns import COLUMNS_MIN
 from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, TEXT_BYTES_MAX, PlainMessageReader
 from amqp10.wire.sections import (
     AMQP_SEQUENCE,
@@ -169,7 +170,7 @@ def test_what_a_reader_remembers_changes_nothing_that_it_finds(wholes, data):
     """Messages with one length, and mostly one layout: bytes of them are changed, and none is inserted."""
     reader, messages = PlainMessageReader(USER_IDS, KEY), []
     for whole in wholes:
-        messages += [whole] * 4
+        messages += [whole] * data.draw(st.sampled_from([4, COLUMNS_MIN]))
         for _ in range(data.draw(st.integers(1, 8))):
             message = bytearray(whole)
             for at in data.draw(st.lists(st.integers(0, max(0, len(message) - 1)), max_size=2)):
@@ -199,7 +200,10 @@ def test_every_byte_of_a_message_whose_layout_is_known_is_compared_or_free():
     for at in range(len(message)):
         for value in range(256):
             changed = message[:at] + bytes((value,)) + message[at + 1 :]
-            assert reader.read([changed]) == PlainMessageReader(USER_IDS, KEY).read([changed])
+            alone = PlainMessageReader(USER_IDS, KEY).read([changed])
+            assert reader.read([changed]) == alone
+            header_ends, addresses = reader.read([*[message] * COLUMNS_MIN, changed])
+            assert (header_ends[-1:], addresses[-1:]) == alone
 
 
 def test_messages_of_very_many_lengths_are_read():

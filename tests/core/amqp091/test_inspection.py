@@ -65,7 +65,7 @@ def test_headers_are_told_as_plain_values():
 def test_a_message_without_headers(entry, origin):
     assert INSPECTION.routing_headers(entry, origin) == {}
     assert INSPECTION.deaths(entry, origin) == []
-    assert INSPECTION.filter_value(entry, origin) is None
+    assert INSPECTION.filter_values([entry], origin) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,8 @@ def test_a_message_without_headers(entry, origin):
     ],
 )
 def test_the_value_that_streams_filter_by(entry, value):
-    assert INSPECTION.filter_value(entry, HERE) == value
+    assert INSPECTION.filter_values([entry], HERE) == (None if value is None else [value])
+    assert INSPECTION.filter_values([message(), entry], HERE) == (None if value is None else [None, value])
 
 
 def test_a_message_is_rendered_as_it_is_and_never_as_another():
