@@ -7,7 +7,7 @@ because RabbitMQ adds annotations to every message, and its client libraries loo
 that there are any.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from struct import Struct
 
@@ -15,6 +15,7 @@ from amqp10.wire.codec import format_codes as code
 from amqp10.wire.codec.composite import read_descriptor
 from amqp10.wire.codec.decode import DEPTH_MAX
 from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.columns import JOINED_BYTES_MAX
 from amqp10.wire.sections import MESSAGE_ANNOTATIONS, WITHOUT_ANNOTATIONS, decode_map_section, encode_section, scan
 from amqp10.wire.types import Symbol, Timestamp, ULong
 from core.message import EnqueuedTimes
@@ -25,6 +26,8 @@ EMPTY_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
 
 _ANNOTATIONS_LEAD = b"\x00\x53\x72"
 _SMALL_ANNOTATIONS = _ANNOTATIONS_LEAD + bytes((code.MAP_8,))
+_HEAD_BYTES = len(_SMALL_ANNOTATIONS) + 2
+"""With the size and the count of a short map."""
 _UINT64 = Struct(">Q")
 _ULONG = bytes((code.ULONG,))
 _MAP_8_CONTENT_MAX = 255
@@ -57,56 +60,77 @@ def with_annotations(
     return header, [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries]
 
 
-def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[bytes]:
-    """The messages, each with its number before its own annotations; 0.2 µs a message where none has annotations."""
-    pair = encode_value(Symbol(key)) + _ULONG
-    lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8, 2)) + pair
-    pack = _UINT64.pack
-    if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
-        return [lead + pack(number) + entry for number, entry in zip(sequences, entries, strict=True)]
-    return [
-        _with_pairs(entry, pair + pack(number), {key: ULong(number)})
-        if _annotated(entry)
-        else lead + pack(number) + entry
-        for number, entry in zip(sequences, entries, strict=True)
-    ]
-
-
 def _timed(
     entries: list[bytes], sequences: Sequence[int] | None, key: str, enqueued_ms: int | list[int | None]
 ) -> list[bytes]:
     """The messages, each with its number, if it has one, and the time, if it is known, before its own annotations."""
     if not isinstance(enqueued_ms, list):
-        return _stamped(entries, sequences, key, enqueued_ms)
+        return _numbered(entries, sequences, key, enqueued_ms)
     timed: list[bytes] = []
     for time, alike in groupby(enqueued_ms):
         start, stop = len(timed), len(timed) + len(list(alike))
         numbers = None if sequences is None else sequences[start:stop]
-        if time is not None:
-            timed += _stamped(entries[start:stop], numbers, key, time)
-        elif numbers is not None:
-            timed += _numbered(entries[start:stop], numbers, key)
-        else:
+        if time is None and numbers is None:
             timed += [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries[start:stop]]
+        else:
+            timed += _numbered(entries[start:stop], numbers, key, time)
     return timed
 
 
-def _stamped(entries: list[bytes], sequences: Sequence[int] | None, key: str, enqueued_ms: int) -> list[bytes]:
-    """The messages, each with its number, if it has one, and the time before its own annotations."""
-    time = encode_value(Symbol(ENQUEUED_ANNOTATION)) + encode_value(Timestamp(enqueued_ms))
-    added: dict[object, object] = {ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
-    if sequences is None:
-        lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(time), 2)) + time
-        return [_with_pairs(entry, time, added) if _annotated(entry) else lead + entry for entry in entries]
-    pair = encode_value(Symbol(key)) + _ULONG
-    lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8 + len(time), 4)) + pair
-    pack = _UINT64.pack
-    return [
-        _with_pairs(entry, pair + pack(number) + time, {key: ULong(number), **added})
-        if _annotated(entry)
-        else lead + pack(number) + time + entry
-        for number, entry in zip(sequences, entries, strict=True)
-    ]
+def _numbered(
+    entries: list[bytes], sequences: Sequence[int] | None, key: str, enqueued_ms: int | None = None
+) -> list[bytes]:
+    """The messages, each with its number, the time, or both before its own annotations; 0.2 us a message where no
+    message has annotations, 0.3 us where each has few."""
+    added: dict[object, object] = {}
+    pair = time = b""
+    numbers = [b""] * len(entries)
+    if sequences is not None:
+        added[key], pair = ULong(0), encode_value(Symbol(key)) + _ULONG
+        numbers = list(map(_UINT64.pack, sequences))
+    if enqueued_ms is not None:
+        added[ENQUEUED_ANNOTATION] = Timestamp(enqueued_ms)
+        time = encode_value(Symbol(ENQUEUED_ANNOTATION)) + encode_value(Timestamp(enqueued_ms))
+    size = len(pair) + len(numbers[0]) + len(time)
+    lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + size, 2 * len(added))) + pair
+    if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
+        return [lead + number + time + entry for number, entry in zip(numbers, entries, strict=True)]
+    heads = [entry[:_HEAD_BYTES] for entry in entries]
+    openings = {head: _opening(head, size, 2 * len(added)) for head in set(heads)}
+    if all(openings.values()) and not _may_have(entries, added):
+        return [
+            openings[head] + pair + number + time + entry[_HEAD_BYTES:]
+            for head, number, entry in zip(heads, numbers, entries, strict=True)
+        ]
+    each: list[bytes] = []
+    for number, entry in zip(numbers, entries, strict=True):
+        if not _annotated(entry):
+            each.append(lead + number + time + entry)
+            continue
+        if number:
+            added[key] = ULong(int.from_bytes(number))
+        each.append(_with_pairs(entry, pair + number + time, added))
+    return each
+
+
+def _opening(head: bytes, size: int, count: int) -> bytes:
+    """How a short map of annotations begins whose ``head`` this is when pairs of this size and count are put before its
+    own; b"" if it does not begin so, or has no room for them."""
+    if not head.startswith(_SMALL_ANNOTATIONS) or len(head) < _HEAD_BYTES:
+        return b""
+    size, count = size + head[-2], count + head[-1]
+    if size > _MAP_8_CONTENT_MAX or count > _MAP_8_COUNT_MAX:
+        return b""
+    return _SMALL_ANNOTATIONS + bytes((size, count))
+
+
+def _may_have(entries: list[bytes], keys: Iterable[object]) -> bool:
+    """Whether one of the messages may have one of the annotations: it came from a stream before, or its publisher set
+    the key. Long messages are not searched."""
+    if max(map(len, entries)) > JOINED_BYTES_MAX:
+        return True
+    joined = b"".join(entries)
+    return any(str(key).encode() in joined for key in keys)
 
 
 def _with_pairs(entry: bytes, pairs: bytes, added: Mapping[object, object]) -> bytes:
