@@ -80,7 +80,7 @@ def kafka() -> Iterator[Broker]:
         file, log = folder / "server.properties", folder / "log"
         file.write_text(settings(port, free_port(), folder / "data"))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        words = [java, "-cp", classes, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(file)]
+        words = [java, "-cp", classes, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(file)]
         made = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if made.returncode != 0:
             raise BrokerError(f"Kafka's folder could not be made: {made.stdout[-1000:]}")
