@@ -43,6 +43,11 @@ sys.dont_write_bytecode = False
 # inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# ``nohup`` makes this process ignore SIGHUP, and brokers that a test starts would inherit that. A handler is not
+# inherited, and one that does nothing lets this process go on as ``nohup`` asks.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+
 pytest_plugins = ("tests.pyspark_amqp10.spark_fixtures",)
 """One Spark session serves the tests of two folders, so its fixtures are a plugin and not in a folder's conftest."""
 

@@ -40,14 +40,6 @@ enabled = false
 """
 
 
-@pytest.fixture(autouse=True)
-def _hang_ups_are_obeyed() -> Iterator[None]:
-    """``nohup`` makes its process ignore SIGHUP, and its child processes too. This undoes it for the tests."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 class Running:
     """The process of a broker, and its log."""
 
