@@ -5,6 +5,7 @@ node stay, as consumers of AMQP 0.9.1 do, and links that are at the leader go on
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -30,7 +31,7 @@ QUEUE = "/queues/orders"
 RUN = 20
 """Messages that are sent before their outcomes are awaited."""
 BEFORE, AFTER = 200, 200
-"""Messages that are accepted before the kill, and after it."""
+"""Messages that are accepted before a node ends, and messages that are sent after it has ended."""
 WHOLE_S = 60.0
 
 L = TypeVar("L")
@@ -48,12 +49,16 @@ class Ledger:
     attached_again: int = 0
     """How often a link has ended and was attached again, at the same node or another."""
     half: trio.Event = field(default_factory=trio.Event)
+    ended: trio.Event = field(default_factory=trio.Event)
+    """The node has ended. The publisher sends until then, and AFTER messages more."""
+    total: int | None = None
+    """How many messages there are, which is known when the node has ended."""
     whole: trio.Event = field(default_factory=trio.Event)
     """All messages are accepted, and have come."""
 
     def look(self) -> None:
         """Whether it is the whole now."""
-        if len(self.accepted) == BEFORE + AFTER and self.accepted <= set(self.received):
+        if len(self.accepted) == self.total and self.accepted <= self.received.keys():
             self.whole.set()
 
 
@@ -71,9 +76,13 @@ async def opened(ledger: Ledger, error: LinkClosed, again: Callable[[], Awaitabl
 
 async def publish(connection: ClientConnection, ledger: Ledger) -> None:
     """Send messages until enough are accepted; one without an outcome again."""
-    sender, wanted = await connection.open_sender(QUEUE), list(range(BEFORE + AFTER))
-    while wanted:
-        run = wanted[:RUN]
+    sender, sent = await connection.open_sender(QUEUE), 0
+    run: list[int] = []
+    while len(ledger.accepted) != ledger.total:
+        if ledger.ended.is_set() and ledger.total is None:
+            ledger.total = sent + AFTER
+        more = range(sent, min(sent + RUN - len(run), ledger.total or sys.maxsize))
+        run, sent = [*run, *more], more.stop
         try:
             receipt = await sender.post(Message(str(number), header=Header(durable=True)) for number in run)
             if len(ledger.accepted) >= BEFORE:
@@ -86,7 +95,7 @@ async def publish(connection: ClientConnection, ledger: Ledger) -> None:
         for known in fates:
             numbers = run[known.first - receipt.first : known.last - receipt.first + 1]
             (ledger.accepted if known.fate == Accepted() else ledger.sent_again).update(numbers)
-        wanted = [number for number in wanted if number not in ledger.accepted]
+        run = [number for number in run if number not in ledger.accepted]
     ledger.look()
 
 
@@ -117,6 +126,7 @@ async def lose_node(nodes: ClusterNodes, entry: str, killed: str, settings: Clie
             with trio.fail_after(WHOLE_S):
                 await ledger.half.wait()
                 nodes.kill(killed)
+                ledger.ended.set()
                 await ledger.whole.wait()
             nursery.cancel_scope.cancel()
         assert publisher.url == consumer.url
@@ -159,6 +169,7 @@ async def lose_leader(
                 count = partial(trio.to_thread.run_sync, links, nodes)
                 assert (await count(leader), await count(entry)) == (2, 0)
                 await trio.to_thread.run_sync(end, nodes, leader)
+                ledger.ended.set()
                 await ledger.whole.wait()
             await trio.to_thread.run_sync(nodes.until, partial(at_leader, nodes, entry), "both are at the next leader")
             nursery.cancel_scope.cancel()
@@ -224,6 +235,7 @@ async def read_over_a_loss(nodes: ClusterNodes, entry: str, leader: str) -> tupl
         with trio.fail_after(WHOLE_S):
             await ledger.half.wait()
             nodes.kill(leader)
+            ledger.ended.set()
             await ledger.whole.wait()
         nursery.cancel_scope.cancel()
     return ledger, offsets
