@@ -122,7 +122,7 @@ def test_a_command_reloads_and_says_what_has_changed(tmp_path: Path, capsys: pyt
         assert run(reload) == Exit.DONE
         said = json.loads(capsys.readouterr().out)
         assert said == {"taken": ["server.stop_grace"], "needs_restart": ["engine.queues_max"], "problems": []}
-        broker.configuration.write_text("[server]\nlinger = \"1 parsec\"\nlisten = 5\n")
+        broker.configuration.write_text('[server]\nlinger = "1 parsec"\nlisten = 5\n')
         assert run(reload) == Exit.REFUSED
         assert "nothing was changed" in (told := capsys.readouterr().err)
         assert all(f"{broker.configuration}:{line}: " in told for line in (2, 3)), told
