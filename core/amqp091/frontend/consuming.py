@@ -271,6 +271,8 @@ class Consuming:
         self._forget_wishes(consumption)
         if consumption is self._getting:
             self._end_get(BasicGetEmpty())
+        if self.channel_prefetch_count:
+            self.ask_all()
         if self.by_tag.get(consumption.consumer_tag) is consumption:
             del self.by_tag[consumption.consumer_tag]
             self._shared.consumers -= 1
