@@ -65,6 +65,7 @@ class Consumption:
         "no_ack",
         "of_stream",
         "prefetch_count",
+        "returned_below",
     )
 
     def __init__(
@@ -84,6 +85,8 @@ class Consumption:
         self.of_stream = False
         self.next_offset: int | None = None
         """Of a stream: where it goes on behind what was sent to it; None if nothing was."""
+        self.returned_below = 0
+        """Of a stream: deliveries below this number are behind one that went back to it unsent, and come again."""
         self.granted = 0
         """The queue grant that the engine still has for it, in messages."""
         self.entry_bytes = 1
@@ -303,12 +306,14 @@ class Consuming:
         consumption.granted -= count
         consumption.entry_bytes = len(action.entries[-1])
         if not consumption.no_ack:
-            room = self._channel_room()
+            room = 0 if action.first < consumption.returned_below else self._channel_room()
             if room is not None and count > room:
                 self._shared.engine.settle(consumer, action.first + room, action.first + count - 1, UNSENT)
                 del action.entries[room:]
                 count = room
                 self._passed_over[consumption] = None
+                if consumption.of_stream:
+                    consumption.returned_below = consumer.next_number
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)

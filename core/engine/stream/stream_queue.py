@@ -451,13 +451,15 @@ class StreamQueue:
     def settle(self, attachment: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Count the unsettled deliveries in the range (delivery numbers, both inclusive) as settled, with any outcome.
 
-        Only for messages that never left the broker does the reader go back to their offset.
+        Only for messages that never left the broker does the reader go back to their offset. All deliveries behind
+        them come again then, so their numbers are settled too: when they are returned later, nothing happens.
         """
         settled = attachment.unsettled.remove(first, last)
         count = sum(map(len, settled))
         if isinstance(disposal, Return) and disposal.unsent:
             reader = self._readers.get(attachment)
-            if settled and reader is not None:  # unsent messages are always the newest
+            if settled and reader is not None:
+                attachment.unsettled.remove(last + 1, attachment.consumer.next_number - 1)
                 reader.offset = min(reader.offset, settled[0].sequences[0])
             return True
         if isinstance(disposal, Return):
