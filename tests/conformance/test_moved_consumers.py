@@ -340,10 +340,51 @@ def test_a_consumer_of_a_stream_that_was_sent_nothing_begins_where_it_said():
     assert c.stays()
 
 
-def test_a_consumer_for_the_end_of_a_stream_that_was_sent_nothing_is_cancelled():
-    c = Reading("stream", arguments={"x-stream-offset": "next"})
+@pytest.mark.parametrize(("begin", "first"), [("next", 5), ("last", 0)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_consumer_for_the_end_of_a_stream_that_was_sent_nothing_begins_where_the_end_was(
+    begin: str, first: int, times: int
+):
+    c = Reading("stream")
+    c.got()
+    socket = c.apart.nodes.sockets[-1]
+    socket.hold()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": begin})
+    socket.bring(1)  # the answer to the attach; deliveries are held
+    for number in range(times):
+        c.apart.home.fill([b"%d" % (5 + number)], "far")
+        c.moves()
+    socket.bring()
+    got = [body for method, _, body in c.client.deliveries() if method.consumer_tag == "other"]
+    assert got == numbered(5 + times)[first : first + 3]
+    assert c.stays()
+
+
+def test_a_consumer_for_the_end_is_cancelled_if_its_leader_is_lost_before_it_has_said_where_that_is():
+    c = Reading("stream")
+    c.apart.nodes.sockets[-1].hold()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": "next"})
     c.moves()
-    assert c.cancels() == ["mine"]
+    assert c.cancels() == ["other"]
+
+
+def test_a_consumer_for_the_end_began_at_the_node_of_the_client():
+    c = Reading("stream", prefetch=10)
+    homes = c.apart.entry.engine.machinery.homes
+    elsewhere = homes.home_of
+    c.comes_here()
+    c.fill_here(numbered(3))
+    c.got()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": "next"})
+    homes.home_of = elsewhere
+    c.storage.quorum.demote()
+    c.fill_here([])
+    c.moves()
+    assert c.stays()
+    assert [(method.consumer_tag, body) for method, _, body in c.client.deliveries()] == [
+        ("other", b"3"),
+        ("other", b"4"),
+    ]
 
 
 def test_the_offset_of_each_message_is_told_before_and_after():

@@ -352,8 +352,23 @@ def test_a_reader_that_was_sent_nothing_begins_where_it_said():
     assert a.peer.take(Detach) == []
 
 
-def test_a_reader_for_the_end_that_was_sent_nothing_attaches_again_itself():
-    a = reading(10, "next")
+@pytest.mark.parametrize(("begin", "first"), [("next", 5), ("last", 0)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_reader_for_the_end_that_was_sent_nothing_begins_where_the_end_was(begin: str, first: int, times: int):
+    a = reading(0, begin)
+    for number in range(times):
+        a.home.fill([b"%d" % (5 + number)], "far")
+        moves(a.entry)
+    a.peer.grant(10)
+    assert a.peer.bodies() == numbered(5 + times)[first:]
+    assert a.peer.take(Detach) == []
+
+
+def test_a_reader_for_the_end_whose_leader_is_lost_before_it_has_said_where_that_is_attaches_again_itself():
+    a = reading(10, "first")
+    a.nodes.sockets[-1].hold()
+    wanted = {OFFSET: Described(Symbol(OFFSET), "next")}
+    a.peer.attach_receiver(a.address, handle=2, source=Source(address=a.address, filter=wanted))
     moves(a.entry)
     assert a.peer.detached_with("amqp:link:detach-forced")
 

@@ -31,7 +31,8 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 from core.flow_facts import FLOW_STREAM
-from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply, StreamPosition
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
+from core.leader_losses import begin_anew
 from core.message import UNSENT, Return, Route, part_of
 from core.observe.flow_events.accounts import LinkAccount
 
@@ -100,8 +101,10 @@ class Consumption:
         options, stream = former.options, former.options.stream
         if self.of_stream and self.next_offset is not None:
             stream = replace(stream, position=self.next_offset)
-        elif self.of_stream and stream.position in (StreamPosition.NEXT, StreamPosition.LAST):
-            return None
+        elif self.of_stream:
+            if (begin := begin_anew(former)) is None:
+                return None
+            stream = replace(stream, position=begin)
         return replace(options, first_number=former.next_number, stream=stream)
 
     def ask(self, unacked: int, channel_room: int | None) -> bool:

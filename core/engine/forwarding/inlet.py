@@ -155,6 +155,10 @@ class Inlet:
             if places:
                 consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1], moved))
 
+    def began(self, offset: int) -> None:
+        """The home node has said where in its stream the consumer begins."""
+        self.attachment.consumer.begins_at = offset
+
     def answered(self, available: int) -> None:
         """The home node has answered the last echo: all that its grant brings at once has come."""
         self.available = available

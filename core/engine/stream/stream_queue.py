@@ -333,7 +333,7 @@ class StreamQueue:
             self._retain_at = 0.0
             begins, self._begins = self._begins, {}
             for attachment, position in begins.items():
-                self._readers[attachment] = _Reader(self._begin(position), attachment.consumer.options.stream)
+                self._read(attachment, position)
 
     def dispatch(self, now: Now) -> int:
         """Deliver committed messages to readers within their grants, then answer the grants, then remove old
@@ -421,8 +421,13 @@ class StreamQueue:
         if self._group is not None and not self._term:
             self._begins[attachment] = options.position
         else:
-            self._readers[attachment] = _Reader(self._begin(options.position), options)
+            self._read(attachment, options.position)
         self.attachments.attach(attachment)
+
+    def _read(self, attachment: Attachment, position: StreamPosition | float) -> None:
+        """Have a consumer begin to read, and note where, for the next leader."""
+        begin = attachment.consumer.begins_at = self._begin(position)
+        self._readers[attachment] = _Reader(begin, attachment.consumer.options.stream)
 
     def _begin(self, position: StreamPosition | float) -> int:
         log = self._log

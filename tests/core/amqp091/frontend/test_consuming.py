@@ -592,18 +592,3 @@ def test_a_delivery_is_cut_off_at_its_bytes(sequences):
     assert [(piece.first, len(piece.entries)) for piece in pieces] == [(5, 2), (7, 1), (8, 1)]
     assert [entry for piece in pieces for entry in piece.entries] == entries
     assert [n for piece in pieces for n in piece.sequences or ()] == (sequences or [])
-
-
-def test_a_deleted_queue_leaves_the_channel_s_room_to_the_other_consumers(peer: Wire091Peer):
-    peer.declare("gone")
-    peer.declare("other")
-    peer.call(1, BasicQos(prefetch_count=2, global_=True), BasicQosOk)
-    peer.consume("gone")
-    peer.publish(1, numbered(2), routing_key="gone")
-    assert peer.bodies() == numbered(2)
-    peer.consume("other")
-    peer.publish(1, numbered(2, first=2), routing_key="other")
-    assert peer.bodies() == []
-    peer.broker.engine.begin_deleting_here("gone", peer)
-    peer.broker.run()
-    assert peer.bodies() == numbered(2, first=2)
