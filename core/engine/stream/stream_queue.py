@@ -42,7 +42,7 @@ from core.engine.ready.remains import LetGo
 from core.engine.ready.waits import Waits
 from core.engine.stream.chunk_log import ChunkLog
 from core.engine.stream.group_stream import GroupStream
-from core.errors import EngineError, Invalid, PreconditionFailed
+from core.errors import EngineError, HomeLost, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
 from core.message import Attributes, Origin, Return, Route, like_ranges, part_of
 from core.slices import Walk
@@ -410,15 +410,21 @@ class StreamQueue:
 
     def attach(self, attachment: Attachment) -> None:
         """Add a consumer, which has no grant yet. Raises PreconditionFailed for a getter: basic.get does not work on
-        streams."""
+        streams. Raises HomeLost for a consumer that is to begin at the end, if only another node may know where that
+        is."""
         consumer = attachment.consumer
         if consumer.options.getter or consumer.options.holder:
             raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
         options = consumer.options.stream
+        held = self._group is not None and not self._term
+        if held and options.position in (StreamPosition.NEXT, StreamPosition.LAST):
+            raise HomeLost(
+                f"stream '{self.name}': no node is known to lead it now, so where it ends is not known; attach again"
+            )
         self._log.commit(synced=self._synced)
         attachment.sequence_key = OFFSET_ANNOTATION
         attachment.bound(self.options)
-        if self._group is not None and not self._term:
+        if held:
             self._begins[attachment] = options.position
         else:
             self._read(attachment, options.position)
