@@ -29,7 +29,15 @@ from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.render import docstrings
 from core.config.settings import Settings
-from docs import amqp091_tables, command_table, flow_events_page, metrics_page, operations_page, why_page
+from docs import (
+    amqp091_tables,
+    benchmark_charts,
+    command_table,
+    flow_events_page,
+    metrics_page,
+    operations_page,
+    why_page,
+)
 
 DOCS = Path(__file__).parent
 CONFIGURATION = DOCS / "operating" / "configuration.md"
@@ -63,6 +71,9 @@ def pages() -> Mapping[Path, Callable[[], str]]:
         FLOW_EVENTS: partial(_with_parts, FLOW_EVENTS, lambda: {"flow events": flow_events_page.tables()}),
         WHY_BLOCKED: why_page.page,
         Path(TABLE): command_table.text,
+        benchmark_charts.CPU: benchmark_charts.cpu,
+        benchmark_charts.RATE: benchmark_charts.rate,
+        benchmark_charts.SPARK: benchmark_charts.spark,
     }
 
 

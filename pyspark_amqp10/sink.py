@@ -140,7 +140,7 @@ def sink_options(given: Mapping[str, str], schema: StructType, *, overwrite: boo
     options = SinkOptions.read(given)
     if overwrite:
         raise BadOption(
-            "messages cannot be overwritten: use mode append, and output mode append or update for a stream"
+            "messages cannot be overwritten: use mode append, or output mode append; foreachBatch for rows that change"
         )
     check_columns({column.name: column.dataType.simpleString() for column in schema}, address=options.address)
     return options

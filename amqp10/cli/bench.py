@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +36,7 @@ BAR_WIDTH = 40
 BUCKETS_MAX = 24
 """Lines of a histogram: each has twice the latency of the one before, from 1 µs to more than 8 s."""
 FOREVER_S = 1e9
+NO_PACKAGES = "bench needs hdrhistogram, which is not installed; install it with: pip install 'hdrhistogram>=0.10'"
 COLUMNS = (
     f"{'time':>7}  {'sent/s':>10}  {'confirmed/s':>11}  {'received/s':>10}  {'p50 ms':>8}  {'p99 ms':>8}  held up by"
 )
@@ -179,10 +181,10 @@ def _check(wanted: WantedLoad) -> None:
 def _bench(wanted: WantedLoad) -> None:
     """Carry the load out, and print it. Raises CommandError."""
     _check(wanted)
-    try:
-        from amqp10.load.wire import WireError
-    except ImportError:
-        raise _without_library() from None
+    if find_spec("hdrh") is None:
+        raise CommandError(Exit.USAGE, NO_PACKAGES)
+    from amqp10.load.wire import WireError
+
     try:
         with _queues(wanted) as (queue, answers):
             _carry_out(wanted, queue, answers)
@@ -194,10 +196,6 @@ def _bench(wanted: WantedLoad) -> None:
         place = urlsplit(wanted.url)
         text = f"{place.hostname}:{place.port or 5672}: {error.strerror or error}"
         raise CommandError(Exit.UNREACHABLE, f"{text}; is the broker running? Start it with: headgate serve") from None
-
-
-def _without_library() -> CommandError:
-    return CommandError(Exit.USAGE, "headgate bench needs the extra: pip install 'headgate[bench]'")
 
 
 def _explained(text: str, wanted: WantedLoad) -> CommandError:

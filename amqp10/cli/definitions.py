@@ -45,7 +45,7 @@ def export(file: Path | None, *, json: bool, url: str) -> None:
     document, users = with_broker(url, lambda broker: (_running(broker), _users(broker)))
     host = unquote(urlsplit(url).path.removeprefix("/")) or "/"
     written = text(document, version=headgate_version(), users=users, host=host)
-    if file is None:
+    if file is None or str(file) == "-":
         sys.stdout.write(written)
         return
     _write(file, written)

@@ -62,7 +62,7 @@ class KeyFetching:
         if not settings.configured and tokens is None:
             return
         if settings.configured and find_spec("joserfc") is None:
-            raise Invalid("[oauth2] needs the package joserfc: pip install 'headgate[oauth2]'")
+            raise Invalid("[oauth2] needs the package joserfc: pip install 'joserfc>=1.8,<2'")
         keys = None if settings.jwks_file is None else _read_file(settings.jwks_file, settings.jwks_bytes_max)
         if tokens is None:
             from core.access.tokens import Tokens

@@ -81,7 +81,10 @@ def exporting(traces: "Traces", node: str, log: FilteringBoundLogger) -> TraceEx
     try:
         exporter = otlp_exporter(settings.endpoint, seconds=settings.export_time_out, node=node)
     except ImportError as error:
-        raise Invalid(f"[traces] needs more packages ({error}): pip install 'headgate[traces]'") from None
+        raise Invalid(
+            f"[traces] needs more packages ({error}): "
+            "pip install 'opentelemetry-sdk>=1.25' 'opentelemetry-exporter-otlp-proto-http>=1.25'"
+        ) from None
     return TraceExporting(traces, exporter, log)
 
 

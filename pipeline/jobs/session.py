@@ -21,8 +21,6 @@ EVERYWHERE = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Stores the state of stalls; transformWithState needs it.
     "spark.sql.streaming.stateStore.providerClass": ROCKS_DB,
-    # The connector passes filters on offsets to the broker.
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 LOOPBACK = {

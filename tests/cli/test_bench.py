@@ -2,21 +2,29 @@
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from amqp10.cli.bench import buckets, percentiles, queue_name
+from amqp10.cli.bench import NO_PACKAGES, buckets, percentiles, queue_name
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.load.checks import latency_histogram
-from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.broker_process import ROOT, BrokerAddress, broker_process
 from tests.kit.command_line import HEADGATE, Ran, run_process
 
 pytestmark = pytest.mark.slow
 
 PROTOCOLS = ["1.0", "0.9.1"]
+WITHOUT_HISTOGRAMS = """
+import sys
+sys.modules["hdrh"] = None  # Python then finds no such module
+from amqp10.cli.main import run
+sys.exit(run(["bench", "publish"]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +193,11 @@ def test_percentiles_and_steps_of_a_histogram():
     assert percentiles(found)["p100"] == pytest.approx(0.9, rel=0.01)
     assert buckets(found) == [(0.128, 99), (0.256, 0), (0.512, 0), (1.024, 1)]
     assert buckets(histogram(60_000_000))[-1][1] == 1
+
+
+def test_hdrhistogram_need_not_be_installed():
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HISTOGRAMS], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert ran.returncode == Exit.USAGE
+    assert ran.stderr == f"headgate: {NO_PACKAGES}\n"

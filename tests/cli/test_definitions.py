@@ -93,6 +93,7 @@ def test_a_file_of_rabbitmq_moves_in(definitions, headgate, tmp_path):
         "file": str(second), "exchanges": 2, "queues": 3, "bindings": 3, "policies": 2,
     }  # fmt: skip
     assert first.read_bytes() == second.read_bytes() == definitions("export").out.encode()
+    assert definitions("export", "-").out == definitions("export").out
     assert sorted(os.listdir(tmp_path)) == ["first.json", "second.json"]
 
 

@@ -83,3 +83,11 @@ def test_every_command_that_is_shown_is_taken(files: list[Path]):
     assert len(shown) > 5
     wrong = [f"{path}: headgate {command}: {why}" for path, command in sorted(shown) if (why := problem(command))]
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_each_command_is_in_the_table_of_the_page():
+    text = (ROOT / "docs" / "operating" / "running.md").read_text(encoding="utf-8")
+    listed = text.partition("## The command\n")[2].partition("## Exit codes\n")[0]
+    rows = [line for line in listed.splitlines() if line.startswith("| `headgate ")]
+    named = {name for row in rows for shown in re.findall(r"`([^`]+)`", row.split("|")[1]) for name in shown.split()}
+    assert {name.split()[0] for name in table()} - named == set()

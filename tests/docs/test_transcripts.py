@@ -30,9 +30,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 OF_A_CLUSTER = TUTORIALS / "16-cluster.md"
 """Needs three brokers: tests/docs/test_cluster_tutorial.py."""
+OF_SPARK = TUTORIALS / "17-spark.md"
+"""Needs Java: tests/pyspark_amqp10/test_examples.py."""
 PAGES = [
     ROOT / "README.md",
-    *sorted(set(TUTORIALS.glob("*.md")) - {OF_A_CLUSTER}),
+    *sorted(set(TUTORIALS.glob("*.md")) - {OF_A_CLUSTER, OF_SPARK}),
     OPERATING / "troubleshooting.md",
     OPERATING / "policies.md",
     OPERATING / "definitions.md",

@@ -7,6 +7,7 @@ They need Node.js or Go and a package registry, which not every machine has. So 
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -69,6 +70,11 @@ def delayed(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 RHEA = (["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], ["node", "--test"])
+JMS = (
+    ["mvn", "--batch-mode", "--quiet", "compile", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"],
+    ["java", "-cp", "target/classes:target/lib/*", "Hello"],
+)
+QUICK_STARTS = HERE.parents[1] / "docs" / "quick-starts.md"
 GO_AMQP = ["go", "test", "-count=1", "-v", "./..."]
 ONE_BY_ONE = "TestTenThousandMessagesOnOneSession"
 """Sends ten thousand messages and waits for the outcome of each, which takes minutes behind delays."""
@@ -92,3 +98,34 @@ def test_go_amqp(suite):
 def test_go_amqp_through_random_delays(suite, delayed):
     """The same, with grants, transfers and outcomes that cross each other."""
     suite("go_amqp", [*GO_AMQP, "-skip", ONE_BY_ONE], queue_prefix="go", **delayed)
+
+
+@pytest.mark.parametrize(
+    ("language", "folder", "file", "commands"),
+    [
+        ("javascript", "rhea", "hello.js", [RHEA[0], ["node", "hello.js"]]),
+        ("go", "go_amqp", "hello/main.go", [["go", "run", "./hello"]]),
+        ("java", "qpid_jms", "src/main/java/Hello.java", JMS),
+    ],
+    ids=["javascript", "go", "java"],
+)
+def test_quick_starts(
+    broker: BrokerAddress, tmp_path: Path, language: str, folder: str, file: str, commands: list[list[str]]
+):
+    """The programs of the page, beside the suite of the same client, which says where the client comes from."""
+    missing = [command[0] for command in commands if shutil.which(command[0]) is None]
+    if missing:
+        pytest.skip(f"not installed: {missing[0]}")
+    (program,) = re.findall(rf"^```{language}\n(.*?)^```$", QUICK_STARTS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    copy = shutil.copytree(HERE / folder, tmp_path / folder)
+    (copy / file).parent.mkdir(exist_ok=True)
+    (copy / file).write_text(program, "utf-8")
+    with ManagementPair(broker.url()) as management:
+        management.declare_queue("hello")
+    place = {"HEADGATE_URL": broker.url(), "HEADGATE_JMS_URL": f"amqp://{broker.host}:{broker.port}"}
+    said = ""
+    for command in commands:
+        done = subprocess.run(command, cwd=copy, env=os.environ | place, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        said = done.stdout
+    assert "received hello from" in said

@@ -33,6 +33,7 @@ ALLOWED_BASES = re.compile(
     r"|WriterCommitMessage|StatefulProcessor|StreamingQueryListener|BuildHookInterface\[Any\]|StoreRefused|trio\.abc\.Instrument)"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
+MAY_IMPORT_SPARK = frozenset({"pipeline", "pyspark_amqp10", "distributions", "18_spark_lake.py"})
 ONLY_IN_THE_PIPELINE = frozenset(
     {"pipeline", "pyspark_amqp10", "pyspark", "py4j", "pandas", "pyarrow", "matplotlib", "duckdb"}
 )
@@ -252,13 +253,13 @@ def test_nothing_inherits_but_what_a_library_wants_to():
     )
 
 
-def test_only_the_pipeline_and_its_tests_import_spark():
+def test_only_the_pipeline_its_tests_and_an_example_import_spark():
     """The other packages of the pipeline's extra are for the pipeline only as well. Everything else runs, and is
     tested, without Spark and Java."""
     assert_none(
         f"{name(path)}:{node.lineno}: {imported}"
         for path in FILES
-        if not {"pipeline", "pyspark_amqp10", "distributions"} & set(path.relative_to(ROOT).parts[:2])
+        if not MAY_IMPORT_SPARK & set(path.relative_to(ROOT).parts[:2])
         for node in statements(path)
         for imported in imported_modules(node)
         if imported.partition(".")[0] in ONLY_IN_THE_PIPELINE

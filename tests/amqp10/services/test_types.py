@@ -48,4 +48,4 @@ def test_mypy_strict_for_users_of_the_api(tmp_path):
 
 
 def test_the_package_says_that_it_has_types():
-    assert all((ROOT / package / "py.typed").exists() for package in ("amqp10", "core"))
+    assert all((ROOT / package / "py.typed").exists() for package in ("amqp10", "core", "pyspark_amqp10"))
