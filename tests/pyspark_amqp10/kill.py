@@ -83,8 +83,8 @@ FETCH_DELAY_MAX_S = 0.3
 """When, behind the commit of the batch before, ``fetching`` kills: as long as a small batch takes."""
 LOG_SHOWN_MAX = 3000
 """Characters of the driver's log, when it ended by itself."""
-TRIES_MAX = 60
-"""How often a query that failed is begun again, a second apart: a broker is back long before."""
+RETRY_S, TRIES_MAX = 0.1, 600
+"""How soon, and how often at most, a query that failed is begun again: a broker is back long before the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +284,9 @@ def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
             failures += 1
             if failures > TRIES_MAX:
                 raise
-            time.sleep(1.0)
-    written = spark.read.schema("number INT").parquet(job["output"])
-    return {"rows": written.count(), "distinct": written.distinct().count(), "failures": failures}
+            time.sleep(RETRY_S)
+    written = spark.read.schema("number INT").parquet(job["output"]).toArrow().column(0).to_pylist()
+    return {"rows": len(written), "distinct": len(set(written)), "failures": failures}
 
 
 def held_until(killed: str) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
