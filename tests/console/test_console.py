@@ -423,6 +423,18 @@ def test_on_a_small_desk_figures_stand_beside_the_buttons_and_not_below_them(pag
     assert out["x"] + out["width"] <= buttons["x"]
 
 
+def test_on_a_phone_a_strip_of_figures_has_no_hole(page: Page, broker: BusyBroker):
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name in ("link/c1%2F1%2F0", "queue/orders"):  # five figures; of a link some more are hidden
+        open_page(page, broker, name)
+        figures = page.locator(".figure:not([hidden])")
+        expect(figures).to_have_count(5)
+        strip, last = page.locator(".figures").bounding_box(), figures.last.bounding_box()
+        assert strip is not None
+        assert last is not None
+        assert last["width"] >= strip["width"] - 4, name
+
+
 def test_on_a_phone_the_words_to_sort_by_take_one_line(page: Page, broker: BusyBroker):
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, broker, "queues")
