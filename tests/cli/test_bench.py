@@ -14,7 +14,7 @@ from amqp10.cli.bench import NO_PACKAGES, buckets, percentiles, queue_name
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.load.checks import latency_histogram
 from tests.kit.broker_process import ROOT, BrokerAddress, broker_process
-from tests.kit.command_line import HEADGATE, Ran, run_process
+from tests.kit.command_line import Ran, run_forked
 
 pytestmark = pytest.mark.slow
 
@@ -33,13 +33,9 @@ def broker() -> Iterator[BrokerAddress]:
         yield address
 
 
-def headgate(*words: str, url: str) -> Ran:
-    return run_process(*HEADGATE, *words, url=url)
-
-
 def bench(broker: BrokerAddress, *words: str) -> Ran:
     """A process of its own: the load turns the collector of cycles off."""
-    return headgate("bench", *words, url=broker.url())
+    return run_forked("bench", *words, url=broker.url())
 
 
 def summary(ran: Ran) -> dict[str, object]:
@@ -53,7 +49,7 @@ def summary(ran: Ran) -> dict[str, object]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_messages_are_written_one_by_one_where_that_is_wanted(broker: BrokerAddress, protocol: str):
     queue = f"bench-unbatched-{protocol}"
-    assert headgate("queues", "declare", queue, url=broker.url()).code == Exit.DONE
+    assert run_forked("queues", "declare", queue, url=broker.url()).code == Exit.DONE
     options = ("--unbatched", "--messages", "300", "--protocol", protocol, "--json")
     published = summary(bench(broker, "publish", queue, "--in-flight", "10", *options))
     assert (published["confirmed"], published["unconfirmed"]) == (300, 0)
@@ -64,7 +60,7 @@ def test_messages_are_written_one_by_one_where_that_is_wanted(broker: BrokerAddr
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_publish_and_consume_count_the_same_messages(broker: BrokerAddress, protocol: str):
     queue = f"bench-{protocol}"
-    assert headgate("queues", "declare", queue, url=broker.url()).code == Exit.DONE
+    assert run_forked("queues", "declare", queue, url=broker.url()).code == Exit.DONE
     ran = bench(broker, "publish", queue, "--messages", "5000", "--protocol", protocol, "--json")
     assert ran.code == Exit.DONE, ran.err
     published = summary(ran)
@@ -90,7 +86,7 @@ def test_latency_is_that_of_every_message_and_the_queue_is_gone(broker: BrokerAd
     progress = [json.loads(line) for line in ran.out.splitlines()[:-1]]
     assert progress
     assert progress[0]["sent_per_second"] == pytest.approx(500, rel=0.3)
-    assert "headgate-bench" not in headgate("queues", "list", url=broker.url()).out
+    assert "headgate-bench" not in run_forked("queues", "list", url=broker.url()).out
 
 
 def test_requests_are_answered(broker: BrokerAddress):
@@ -102,7 +98,7 @@ def test_requests_are_answered(broker: BrokerAddress):
 
 def test_what_holds_a_publisher_up_is_told_as_the_broker_says_it(broker: BrokerAddress):
     full = ("--argument", "x-max-length=100", "--argument", "x-overflow=block")
-    assert headgate("queues", "declare", "bench-full", *full, url=broker.url()).code == Exit.DONE
+    assert run_forked("queues", "declare", "bench-full", *full, url=broker.url()).code == Exit.DONE
     ran = bench(broker, "publish", "bench-full", "--seconds", "2")
     assert "queue-full" in ran.out
     assert "held up by queue-full" in ran.out
@@ -111,7 +107,7 @@ def test_what_holds_a_publisher_up_is_told_as_the_broker_says_it(broker: BrokerA
 def test_a_publisher_at_a_rate_that_stays_held_up_ends(broker: BrokerAddress):
     """It is held up for longer than the load has patience, and what it has sent is all confirmed."""
     full = ("--argument", "x-max-length=1", "--argument", "x-overflow=block")
-    assert headgate("queues", "declare", "bench-stays-full", *full, url=broker.url()).code == Exit.DONE
+    assert run_forked("queues", "declare", "bench-stays-full", *full, url=broker.url()).code == Exit.DONE
     ran = bench(broker, "publish", "bench-stays-full", "--rate", "1000", "--seconds", "2", "--json")
     assert ran.code == Exit.DONE, ran.err
     found = summary(ran)
@@ -151,7 +147,7 @@ def test_wrong_subjects_and_values_are_named(broker: BrokerAddress, words: tuple
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_wrong_password_is_told(broker: BrokerAddress, protocol: str):
     url = broker.url().replace("guest:guest", "guest:wrong")
-    ran = headgate("bench", "publish", "q", "--protocol", protocol, url=url)
+    ran = run_forked("bench", "publish", "q", "--protocol", protocol, url=url)
     assert ran.code == Exit.NOT_LET_IN
     assert "password" in ran.err
 
@@ -160,13 +156,13 @@ def test_a_broker_that_is_not_there_is_told():
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ran = headgate("bench", "publish", url=f"amqp://guest:guest@127.0.0.1:{port}")
+    ran = run_forked("bench", "publish", url=f"amqp://guest:guest@127.0.0.1:{port}")
     assert ran.code == Exit.UNREACHABLE
     assert f"127.0.0.1:{port}" in ran.err
 
 
 def test_a_virtual_host_cannot_be_measured(broker: BrokerAddress):
-    ran = headgate("bench", "publish", url=f"{broker.url()}/shop")
+    ran = run_forked("bench", "publish", url=f"{broker.url()}/shop")
     assert (ran.code, "'shop'" in ran.err) == (Exit.USAGE, True)
 
 

@@ -6,9 +6,12 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from tempfile import TemporaryFile
+from threading import Timer
 
 from amqp10.cli.main import run
 from tests.kit.broker_process import ROOT
+from tests.kit.prepared_broker import PreparedBroker
 
 HEADGATE = (sys.executable, "-m", "amqp10")
 
@@ -43,6 +46,24 @@ def run_process(*command: str, url: str, given: str = "", time_out_s: float = 60
     finally:
         process.kill()
     return Ran(process.returncode, out, err)
+
+
+def run_forked(*words: str, url: str, time_out_s: float = 60.0) -> Ran:
+    """Run a command of ``headgate`` that reads no input, in a process of its own that is a fork (see
+    :mod:`tests.kit.prepared_broker`): it does not import everything again."""
+    with TemporaryFile("w+", encoding="utf-8") as errors:
+        process = PreparedBroker(*words, stderr=errors.fileno(), environment=os.environ | {"HEADGATE_URL": url})
+        late = Timer(time_out_s, process.kill)
+        late.start()
+        try:
+            with process.stdout:
+                out = process.stdout.read()
+            code = process.wait(time_out_s)
+        finally:
+            late.cancel()
+            process.kill()
+        errors.seek(0)
+        return Ran(code, out, errors.read())
 
 
 def run_here(*words: str, url: str) -> Ran:
