@@ -53,7 +53,9 @@ NO_ETCD = (
     "the demo needs the program etcd, which is not on PATH. Install it: on Debian and Ubuntu apt install etcd-server, "
     "on macOS brew install etcd, elsewhere from https://github.com/etcd-io/etcd/releases"
 )
-NO_PACKAGES = "the demo needs packages that are not installed; install them with: pip install 'grpcio>=1.62' 'protobuf>=5.26'"
+NO_PACKAGES = (
+    "the demo needs packages that are not installed; install them with: pip install 'grpcio>=1.62' 'protobuf>=5.26'"
+)
 
 
 def cluster(*, data: Path | None, port: int) -> None:

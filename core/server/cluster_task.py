@@ -74,9 +74,7 @@ def open_etcd(
     try:
         from core.cluster.etcd import Etcd
     except ImportError as error:
-        raise Invalid(
-            f"[cluster] needs more packages ({error}): pip install 'grpcio>=1.62' 'protobuf>=5.26'"
-        ) from None
+        raise Invalid(f"[cluster] needs more packages ({error}): pip install 'grpcio>=1.62' 'protobuf>=5.26'") from None
     try:
         return Etcd(endpoints, deliver, _tls_files(settings))
     except OSError as error:

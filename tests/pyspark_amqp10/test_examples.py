@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 LAKE = ROOT / "examples" / "18_spark_lake.py"
 NOTEBOOK = ROOT / "examples" / "18_spark_notebook.ipynb"
 PAGE = ROOT / "docs" / "tutorials" / "17-spark.md"
+README = ROOT / "distributions" / "pyspark-amqp10" / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +106,30 @@ def test_the_cells_of_the_notebook_run(
                 text = text.replace(before, after)
             exec(compile(text, str(NOTEBOOK), "exec"), names)
     assert spark.read.parquet(f"{tmp_path}/readings-parquet").count() == 1000
+
+
+def test_the_readme_of_the_distribution_is_right(
+    spark: "SparkSession",
+    broker_options: dict[str, str],
+    declare: Callable[..., str],
+    take: "Callable[[str], list[Message]]",
+    tmp_path: Path,
+):
+    declare("orders-of-a-readme", "x-sequence=true")
+    declare("readings-of-a-readme", "x-queue-type=stream")
+    row = spark.createDataFrame([("21", "room")], "body string, subject string")
+    for address in ("/queues/orders-of-a-readme", "/queues/readings-of-a-readme"):
+        row.write.format("amqp10").mode("append").options(**broker_options, address=address).save()
+    names: dict[str, object] = {"spark": spark}
+    for text in re.findall(r"^```python\n(.*?)^```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+        for before, after in {
+            "amqp://127.0.0.1:5672": broker_options["url"],
+            "guest.password": broker_options["passwordFile"],
+            "/queues/orders": "/queues/orders-of-a-readme",
+            "/queues/readings": "/queues/readings-of-a-readme",
+            '"orders-': f'"{tmp_path}/orders-',
+        }.items():
+            text = text.replace(before, after)
+        exec(compile(text, str(README), "exec"), names)
+    assert spark.read.parquet(f"{tmp_path}/orders-parquet").count() == 1
+    assert [message.body for message in take("/queues/orders-of-a-readme")] == [b"21"]
