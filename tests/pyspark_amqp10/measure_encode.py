@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark_amqp10.columns import MAP_COLUMNS, SCHEMA, TEXT_MAP
 from pyspark_amqp10.encoding import RowEncoder
 from pyspark_amqp10.rows import MessageRows
-from pyspark_amqp10.sink import RUN_ROWS_MAX
+from pyspark_amqp10.sink import runs
 from pyspark_amqp10.sink_options import OF_THE_BROKER
 from tests.pyspark_amqp10.measure_decode import KINDS, REPEATS, ROWS
 
@@ -33,8 +33,10 @@ def cost_us(batch: pa.RecordBatch) -> float:
     encoder, least = RowEncoder(durable=True, batch="0f2b6c1e/0/0"), float("inf")
     for _ in range(REPEATS):
         begin = process_time()
-        for at in range(0, batch.num_rows, RUN_ROWS_MAX):
-            encoder.encode(batch.slice(at, RUN_ROWS_MAX), at)
+        first = 0
+        for rows in runs(batch):
+            encoder.encode(rows, first)
+            first += rows.num_rows
         least = min(least, process_time() - begin)
     return least / batch.num_rows * 1e6
 

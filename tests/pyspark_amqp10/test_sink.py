@@ -27,7 +27,7 @@ from pyspark_amqp10.errors import (
 )
 from pyspark_amqp10.options import CONNECTION_OPTIONS
 from pyspark_amqp10.row_sender import RowSender
-from pyspark_amqp10.sink import RowsWritten, RowWriter
+from pyspark_amqp10.sink import RUN_BYTES_MAX, RUN_ROWS_MAX, RowsWritten, RowWriter, runs
 from pyspark_amqp10.sink_options import COLUMNS, SINK_OPTIONS, SinkOptions, check_columns
 from tests.kit.broker_process import ROOT
 
@@ -53,6 +53,24 @@ def write(broker_options: dict[str, str]) -> Callable[..., RowsWritten]:
         return writer.write(iter(batches), partition=3, batch="query/7/3")
 
     return call
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "most"),
+    [
+        (0, 1, RUN_ROWS_MAX),
+        (RUN_ROWS_MAX, 100, RUN_ROWS_MAX),
+        (2 * RUN_ROWS_MAX + 1, 100, RUN_ROWS_MAX),
+        (200, RUN_BYTES_MAX // 100, 100),
+        (3, RUN_BYTES_MAX + 1, 1),
+    ],
+)
+def test_rows_are_encoded_in_runs_of_so_many_rows_and_bytes(rows: int, size: int, most: int):
+    body = pa.repeat(pa.scalar(bytes(size)), rows)
+    found = list(runs(pa.record_batch([body], names=["body"])))
+    assert sum(run.num_rows for run in found) == rows
+    assert all(0 < run.num_rows <= most for run in found)
+    assert len(found) <= rows // most + 2
 
 
 def bodies(messages: list[Message]) -> list[object]:
