@@ -13,6 +13,7 @@ from core.message import Attributes
 from core.observe.stalls import Stalls
 from core.recent_rows import RecentRows
 from core.rows import SERVER_KINDS
+from core.server.reload import Reloaded
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.virtual_hosts import VIRTUAL_HOST
@@ -68,6 +69,8 @@ class BrokerControl:
         """The last records of the audit log."""
         self.settings_text: Callable[[], str] = str
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
+        self.reload: Callable[[], Reloaded] = Reloaded
+        """Reads the configuration again, and applies what can change."""
         self.cluster: ClusterTask | None = None
         """This node in its cluster; None where this broker is in none."""
         self.queue_of_address: Callable[[str], str] = str

@@ -51,7 +51,7 @@ class LimitReached(EngineError):
 
 
 class HomeLost(EngineError):
-    """The connection to the node that leads the queue is lost. The queue is there, and can be attached to again."""
+    """The node that leads the queue is lost, or not known. The queue is there, and can be attached to again."""
 
 
 class ResourceDeleted(EngineError):

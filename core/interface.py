@@ -148,8 +148,7 @@ class ConsumeOptions:
 class Consumer:
     """A front end's consuming link or channel as the engine sees it. Front ends may only read its attributes."""
 
-    identity: int
-    """Unique in the engine and ascending, so it also orders consumers by age."""
+    identity: int  # unique in the engine and ascending, so it also orders consumers by age
     queue_name: str
     mailbox: Mailbox
     options: ConsumeOptions
@@ -162,6 +161,7 @@ class Consumer:
     unsettled_max: int | None = None
     """The most messages that its queue's policy lets it hold unsettled, but not over AMQP 0.9.1; None for no limit."""
     unsettled_bytes_max: int | None = None  # the same in bytes of messages without header section
+    begins_at: int | None = None  # of a stream: the offset that its leader has begun at; None while that is not known
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 

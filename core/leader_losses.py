@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from core.access.checked_engine import CheckedEngine
 from core.errors import EngineError, HomeLost
+from core.interface import Consumer, StreamPosition
 
 AGAIN_S = 0.05
 """Between two attempts at a queue that has no leader. A node looks as often for one then
@@ -29,6 +30,15 @@ def moves(engine: CheckedEngine, error: EngineError, queue: str, owner: object) 
         return engine.queue_info(queue, owner).type in KINDS
     except EngineError:
         return False
+
+
+def begin_anew(former: Consumer) -> StreamPosition | float | None:
+    """Where a consumer of a stream that was sent nothing begins at the next leader. None if only the former leader knew
+    that: the end, or the last chunk, of the time when the consumer came."""
+    if former.begins_at is not None:
+        return former.begins_at
+    position = former.options.stream.position
+    return None if position in (StreamPosition.NEXT, StreamPosition.LAST) else position
 
 
 class LeaderLosses(Generic[User]):

@@ -296,7 +296,7 @@ async def _serve(
     reload, control = _reload(settings, surface, access, fetching, server, sampler), surface.shown(protocols.control)
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access, control.cluster = _limits(settings), access, joined.cluster
-    control.settings_text = lambda: render(reload.in_force)
+    control.settings_text, control.reload = lambda: render(reload.in_force), reload
     open_admin = partial(
         _open_admin, settings, server=server, data=data, sampler=sampler, idle=idle, control=control,
         traffic=protocols.traffic, log=log,
@@ -308,7 +308,7 @@ async def _serve(
             server,
             partial(_tell_ready, surface.ready, said, server, admin),
             signals=surface.signals,
-            reload=reload,
+            reload=partial(_reload_by_signal, reload, access),
             before_stop=_last_work(reload, control),
         )
         hosts.conclude()
@@ -477,11 +477,6 @@ def _reload(
         access.plain_without_tls = new.access.plain_without_tls
         tell_plain_passwords(new, surface.log)
 
-    def reloaded(done: bool, details: Mapping[str, str]) -> None:
-        if access.audit is not None:
-            result: AuditResult = "done" if done else "failed"
-            access.audit.put("operations", "configuration.reload", result, user="", peer="signal", details=details)
-
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
 
@@ -503,8 +498,18 @@ def _reload(
         },
         log=surface.log,
         each_time=(take_certificates, take_keys),
-        tell=reloaded,
     )
+
+
+def _reload_by_signal(reload: Reload, access: Access) -> None:
+    """Reload the configuration after SIGHUP; the audit log has who asked, and what has changed."""
+    reloaded = reload()
+    if access.audit is not None:
+        details = {"taken": ", ".join(reloaded.taken), "needs_restart": ", ".join(reloaded.needs_restart)}
+        if not reloaded.read:
+            details = {"reason": "the configuration has errors"}
+        result: AuditResult = "done" if reloaded.read else "failed"
+        access.audit.put("operations", "config.reload", result, user="", peer="signal", details=details)
 
 
 def _last_work(reload: Reload, control: BrokerControl) -> Callable[[], Awaitable[None]]:

@@ -22,6 +22,7 @@ Entry = dict[str, object]
 PREFIX = "/headgate"
 """What stands before the path of each operation on the management node."""
 STANDARD = ["json", "url"]
+WATCHED = ["watch", *STANDARD]
 """The last parameters of each command that asks a broker."""
 OF_A_HOST = ("queues", "exchanges", "bindings", "consumers")
 """Kinds of rows that belong to one virtual host."""
@@ -94,9 +95,9 @@ def _with_rows(written: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
         if "columns" not in entry or "items" in entry:
             continue
         one = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
-        own = ["vhost", *STANDARD] if noun in OF_A_HOST else STANDARD
+        own = ["vhost", *WATCHED] if noun in OF_A_HOST else WATCHED
         common = {"sums": entry.get("sums", {})}
-        of_hosts = ["only_vhost", *STANDARD] if noun in OF_ALL_HOSTS else own
+        of_hosts = ["only_vhost", *WATCHED] if noun in OF_ALL_HOSTS else own
         listed = {"rows": noun, "columns": entry["columns"], "help": f"List all {noun}.", "parameters": of_hosts}
         yield (
             f"{noun} list",
@@ -136,6 +137,8 @@ def _of_operation(operation: Operation, entry: Entry) -> Entry:
     known = {parameter.name: _parameter(parameter) for parameter in operation.parameters}
     given = entry.get("parameters", [*known.values(), *STANDARD])
     assert isinstance(given, list)
+    if operation.method == "GET" and "run" not in entry:
+        given = [*given[:-2], "watch", *given[-2:]] if given[-2:] == STANDARD else [*given, "watch"]
     parameters = [one if isinstance(one, str) else known.get(_value_name(one), {}) | one for one in given]
     said: Entry = {"help": operation.summary.replace("``", ""), "examples": [_example(operation, parameters)]}
     if "run" not in entry:

@@ -287,34 +287,41 @@ class MapColumn(NamedTuple):
         def row_of(place: int) -> int:
             return first_row + int(np.searchsorted(offsets, place, side="right")) - 1
 
-        pieces = [*_keys(keys, name, row_of), *_items(items, name, row_of)]
-        flat = _joined(pieces, len(keys))
+        flat = _joined(_items(_Keys.of(keys, name, row_of), items, name, row_of), len(keys))
         ends = np.frombuffer(flat.buffers()[1], np.int64)[flat.offset : flat.offset + len(keys) + 1]
         bounds = ends[offsets]
         content = pa.Array.from_buffers(ANY_SIZE, len(column), [None, pa.py_buffer(bounds), flat.buffers()[2]])
         return cls(content, np.diff(bounds), np.diff(offsets) * 2, there)
 
 
-def _keys(keys: pa.Array, name: str, row_of: Callable[[int], int]) -> list[Piece]:
-    """The keys of maps: strings, or what annotations and footers have."""
-    if name == "properties":
-        return _variable(keys, _STRING).pieces
-    found = keys.dictionary_encode()
-    encoded = []
-    for place, key in enumerate(found.dictionary.to_pylist()):
-        try:
-            encoded.append(_annotation_key(key))
-        except ValueError as error:
-            row = row_of(found.indices.index(place).as_py())
-            raise _bad(row, name, f"wrong: {error}") from None
-    return [pa.array(encoded, ANY_SIZE).take(found.indices)]
+class _Keys(NamedTuple):
+    """The keys of maps. There are few distinct ones."""
+
+    encoded: list[bytes]
+    """The distinct ones: strings, or what annotations and footers have."""
+    places: Numbers
+    """For each item, the place of its key among them."""
+
+    @classmethod
+    def of(cls, keys: pa.Array, name: str, row_of: Callable[[int], int]) -> "_Keys":
+        """Encode the keys of a column. Raises BadMessage for the first that an annotation cannot have."""
+        found = keys.dictionary_encode()
+        encode = encode_string if name == "properties" else _annotation_key
+        encoded = []
+        for place, key in enumerate(found.dictionary.to_pylist()):
+            try:
+                encoded.append(encode(key))
+            except ValueError as error:
+                row = row_of(found.indices.index(place).as_py())
+                raise _bad(row, name, f"wrong: {error}") from None
+        return cls(encoded, found.indices.to_numpy().astype(np.int64))
 
 
-def _items(items: pa.Array, name: str, row_of: Callable[[int], int]) -> list[Piece]:
-    """The values of maps: texts, or typed values, which are their encoding where it is given, otherwise that of their
-    text."""
+def _items(keys: _Keys, items: pa.Array, name: str, row_of: Callable[[int], int]) -> list[Piece]:
+    """The items of maps. Values are texts, or typed values, which are their encoding where it is given, otherwise that
+    of their text."""
     if not pa.types.is_struct(items.type):
-        return _variable(items, _STRING).pieces
+        return _text_items(keys, items)
     n = len(items)
     names = [field.name for field in items.type]
     types, texts, encodings = (
@@ -332,7 +339,21 @@ def _items(items: pa.Array, name: str, row_of: Callable[[int], int]) -> list[Pie
             if len(known) < KNOWN_VALUES_MAX:
                 known[given] = value
         values.append(value)
-    return [pa.array(values, ANY_SIZE)]
+    return [*_by_key(keys.places, keys.encoded.__getitem__).pieces, pa.array(values, ANY_SIZE)]
+
+
+def _text_items(keys: _Keys, items: pa.Array) -> list[Piece]:
+    """Items whose values are texts: what is before a text depends on the key and on the size of the text."""
+    texts = _raw(items)
+    sizes = compute.binary_length(texts).to_numpy()
+    if items.null_count:
+        sizes = np.where(_there(items), sizes, _NO_VALUE)
+
+    def lead(key: int) -> bytes:
+        place, size = divmod(key, _COUNTS)
+        return keys.encoded[place] + (_STRING.lead(size - 1) if size else NULL)
+
+    return [*_by_key(keys.places * _COUNTS + sizes + 1, lead).pieces, texts]
 
 
 def _typed_value(kind: str | None, text: str | None, encoded: bytes | None) -> bytes:
@@ -426,10 +447,12 @@ def _joined(pieces: Iterable[Piece], n: int) -> pa.Array:
 
 def _by_key(keys: Numbers, made: Callable[[int], bytes]) -> RowPieces:
     """What each row has by its key, made once for each distinct key; ``_ABSENT`` has it for negative ones."""
+    first = int(keys[0]) if len(keys) else _LEFT_OUT
+    if (keys == first).all():
+        value = made(first) if first >= 0 else _ABSENT[first]
+        return RowPieces([value], np.full(len(keys), len(value)))
     found = pa.array(keys).dictionary_encode()
     values = [made(key) if key >= 0 else _ABSENT[key] for key in found.dictionary.to_pylist()]
-    if len(values) == 1:
-        return RowPieces([values[0]], np.full(len(keys), len(values[0])))
     sizes = np.array([len(value) for value in values], np.int64)
     return RowPieces([pa.array(values, ANY_SIZE).take(found.indices)], sizes[found.indices.to_numpy()])
 

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, RawDescri
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import takewhile
+from time import sleep
 from typing import Any, NoReturn
 
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit
@@ -26,6 +27,8 @@ HELP_OPTIONS = {"-h", "--help"}
 BEHIND = "\0"
 """What begins each word behind ``--`` for argparse, which would take some of them for options. No word of a command
 line can contain it."""
+WATCH = "watch"
+"""The parameter of commands that can repeat what they print. No function has it."""
 COLUMNS_MIN, COLUMNS_MAX = 60, 120
 """The width of help is that of the terminal, between these. Longer lines are hard to read."""
 
@@ -84,7 +87,23 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def repeated(each: Callable[[], None], seconds: object, wait: Callable[[float], None]) -> None:
+    """Do it once, or with a number of seconds again and again, so many seconds apart, without an end."""
+    each()
+    while isinstance(seconds, int):
+        wait(seconds)
+        from amqp10.cli.printing import begin_again
+
+        begin_again()
+        each()
+
+
 def _carry_out(command: CommandEntry, values: dict[str, object]) -> None:
+    seconds = values.pop(WATCH, None)
+    repeated(lambda: _carry_out_once(command, dict(values)), seconds, sleep)
+
+
+def _carry_out_once(command: CommandEntry, values: dict[str, object]) -> None:
     values |= command.get("given", {})
     if "run" in command:
         module, _, function = command["run"].partition(":")

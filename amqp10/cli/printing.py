@@ -35,6 +35,11 @@ def print_one(row: Row, *, as_json: bool) -> None:
         _print_table([(name, _shown(name, value)) for name, value in _flat(row)])
 
 
+def begin_again() -> None:
+    """Clear a terminal for the next table; other output gets an empty line between two of them."""
+    print("\x1b[H\x1b[2J" if sys.stdout.isatty() else "\n", end="", flush=True)
+
+
 def tell(text: str, value: Row, *, as_json: bool) -> None:
     """Print the result of a command: the text, or the value as JSON."""
     if as_json:

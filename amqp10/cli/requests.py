@@ -85,7 +85,7 @@ def values_sent(parameters: Sequence[CommandParameter], values: Mapping[str, obj
     ends = {parameter["joins"]: values[value_name(parameter)] for parameter in parameters if "joins" in parameter}
     for parameter in parameters:
         name = value_name(parameter)
-        value = values[name]
+        value = values.get(name)  # none for --watch, which is not sent
         if name in ("url", "json") or "joins" in parameter or value is None:
             continue
         match parameter.get("kind"):

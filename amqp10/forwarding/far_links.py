@@ -17,6 +17,7 @@ from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ACTIVE_KEY, UNSENT_KEY
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.stream_filters import filters_for
+from amqp10.frontend.stream_place import BEGINS_AT_KEY
 from amqp10.frontend.termini import GETTER_KEY
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled, SenderFlowReceived
 from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, ReceiverLink
@@ -34,7 +35,7 @@ from amqp10.wire.messaging import (
     Target,
 )
 from amqp10.wire.sections import Header, encode_header
-from amqp10.wire.types import Int, Symbol, UInt
+from amqp10.wire.types import Int, Symbol, UInt, ULong
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, PreconditionFailed
@@ -221,7 +222,12 @@ class FarReceiverLink:
         """The other node has attached."""
         if self._user is None:
             self._host.detach(self.link)
-        elif self._grant is not None:
+            return
+        remote = None if self.link is None else self.link.end.remote
+        begins_at = ((remote and remote.properties) or {}).get(BEGINS_AT_KEY)
+        if isinstance(begins_at, ULong):
+            self._user.began(begins_at.value)
+        if self._grant is not None:
             (n, drain, echo), self._grant = self._grant, None
             self.grant(n, drain=drain, echo=echo)
 

@@ -8,7 +8,8 @@ A consumer keeps its link credit, and gets messages for it when another node lea
 because it comes again, flagged as redelivered; what it says of it afterwards has no effect.
 
 A consumer of a stream goes on behind the last message that was sent on its link, because offsets are the same at each
-node. One that has had none, and was to begin at the end, does not stay: only the former leader knew the offset.
+node; one that has had none, where it began. One that was to begin at the end, and whose leader was lost before it had
+said which offset that is, does not stay.
 
 Links of other nodes do not stay, and neither do those of a client that follows leaders: it attaches them again where
 the leader is.
@@ -86,7 +87,7 @@ class MovedLinks:
         if not self._moves(error, consumer.queue_name, owner):
             return False
         user.leader_lost()
-        if user.place is not None and user.place.next_offset(consumer.options.stream.position) is None:
+        if user.place is not None and user.place.next_offset(consumer) is None:
             return False
         self._consumers[user] = consumer
         self._wait(user, monotonic)
@@ -128,7 +129,7 @@ class MovedLinks:
     def _consume_again(self, user: ConsumerLink, owner: object) -> None:
         former = self._consumers[user]
         self._engine.check_source(former.queue_name)
-        options = user.options_anew(former.options)
+        options = user.options_anew(former)
         user.continue_with(self._engine.consume(former.queue_name, former.mailbox, owner, options, user))
         del self._consumers[user]
 

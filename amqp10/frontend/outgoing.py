@@ -19,7 +19,7 @@ from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.hop_prefix import with_routes
 from amqp10.frontend.reasons import OPERATOR, first_reason
 from amqp10.frontend.session_watches import session_of
-from amqp10.frontend.stream_place import HEAD_BYTES, StreamPlace
+from amqp10.frontend.stream_place import BEGINS_AT_KEY, HEAD_BYTES, StreamPlace
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
@@ -288,11 +288,15 @@ class ConsumerLink:
         self._request(self.grant.request(self._allowed, self._untaken))
 
     def attach_properties(self) -> Mapping[str, object]:
-        """For the answer to the attach, from which on the bounds hold: the bound in bytes, if the client wants one."""
+        """For the answer to the attach, from which on the bounds hold: the bound in bytes, if the client wants one; and
+        for another node where in its stream the link begins."""
         self._find_bounds()
-        if self._bytes_wanted is None or self.unsettled_bytes_max is None:
-            return {}
-        return {MAX_UNSETTLED_BYTES: ULong(self.unsettled_bytes_max)}
+        told = {}
+        if self._bytes_wanted is not None and self.unsettled_bytes_max is not None:
+            told[MAX_UNSETTLED_BYTES] = ULong(self.unsettled_bytes_max)
+        if self._to_node and self.consumer is not None and self.consumer.begins_at is not None:
+            told[BEGINS_AT_KEY] = ULong(self.consumer.begins_at)
+        return told
 
     def _find_bounds(self) -> None:
         """Of the bounds of the operator, the policy and the client, the one that allows less holds. Bytes are counted
@@ -357,12 +361,12 @@ class ConsumerLink:
             for first, last in self.link.release(0, self._next_number - 1):
                 self._gone(first, last)
 
-    def options_anew(self, options: ConsumeOptions) -> ConsumeOptions:
-        """What the consumer of the next leader is asked for, where the last one had these."""
-        stream = options.stream
-        if self.place is not None and (position := self.place.next_offset(stream.position)) is not None:
+    def options_anew(self, former: Consumer) -> ConsumeOptions:
+        """What the consumer of the next leader is asked for, where this was that of the last one."""
+        stream = former.options.stream
+        if self.place is not None and (position := self.place.next_offset(former)) is not None:
             stream = replace(stream, position=position)
-        return replace(options, first_number=self._next_number, stream=stream)
+        return replace(former.options, first_number=self._next_number, stream=stream)
 
     def continue_with(self, consumer: Consumer) -> None:
         """Consume from the next leader."""

@@ -7,8 +7,11 @@ annotation that each message begins with, because the link may have got the mess
 
 from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
 from amqp10.wire.types import ULong
-from core.interface import StreamPosition
+from core.interface import Consumer, StreamPosition
+from core.leader_losses import begin_anew
 
+BEGINS_AT_KEY = "headgate:begins-at"
+"""A property of the attach that answers another node, a ulong: the offset at which the link begins to read."""
 OFFSET_KEY = b"x-stream-offset"
 HEAD_BYTES = 64
 """How much is kept of the last message: the offset is the first of its annotations (``annotations.py``), behind at most
@@ -30,15 +33,15 @@ class StreamPlace:
         if entry is not None:
             self.head, self._offset = b"", _offset_of(entry[:HEAD_BYTES])
 
-    def next_offset(self, begin: StreamPosition | float) -> StreamPosition | float | None:
-        """Where the link goes on, if it began at ``begin``. None if only the leader knew that: the link has had no
-        message, and its first one would be what came next after it had begun, or the last chunk of that time."""
+    def next_offset(self, consumer: Consumer) -> StreamPosition | float | None:
+        """Where the link goes on whose consumer this was. None if only the leader knew that: the link has had no
+        message, and its leader was lost before it had said where the link begins."""
         if self.head:
             before = _offset_of(self.head)
             return None if before is None else before + 1
         if self._offset is not None:
             return self._offset
-        return None if begin in (StreamPosition.NEXT, StreamPosition.LAST) else begin
+        return begin_anew(consumer)
 
 
 def _offset_of(head: bytes) -> int | None:

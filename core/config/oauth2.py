@@ -36,8 +36,8 @@ class OAuth2Settings(Section):
     """Where the provider publishes its keys, as a JSON Web Key Set."""
 
     jwks_file: FilePath | None = None
-    """A file with the keys, instead of jwks_url: a JSON Web Key Set, or public keys in PEM. headgate reload and SIGHUP
-    read it again."""
+    """A file with the keys, instead of jwks_url: a JSON Web Key Set, or public keys in PEM. headgate config reload and
+    SIGHUP read it again."""
 
     algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1, strict=False)
     """The signatures that are accepted. A token chooses one of them, and never another."""

@@ -47,6 +47,10 @@ class ServerSettings(Section):
     """How long a stop first lets consumers settle their deliveries, as headgate drain does. With 0 it does not wait:
     unsettled deliveries return to their queues, and are delivered again."""
 
+    stop_spread: Seconds = Field(default=0.0, ge=0.0, le=3600.0)
+    """Over how long a stop spreads its closes, so that thousands of clients do not connect to other brokers at the
+    same moment. Connections that were not closed yet are served meanwhile. With 0 all are closed at once."""
+
     stop_grace: Seconds = Field(default=5.0, ge=0.0, le=3600.0)
     """How long a stop waits for the peers to close before it cuts them off."""
 

@@ -1,6 +1,7 @@
 """Operations on the broker as a whole: status, maintenance mode, alarms, the limits of memory and disk space."""
 
 from core.control_plane import BrokerControl
+from core.errors import Invalid
 from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
 
 ALARM = Parameter("alarm", "The alarm's name: memory or disk.", in_path=True)
@@ -54,6 +55,14 @@ DISK = Shape(
 )
 
 
+RELOADED = Shape(
+    "map",
+    (
+        AnswerField("taken", "list", "The changed settings that are in force now."),
+        AnswerField("needs_restart", "list", "The changed settings that need a restart of the broker."),
+        AnswerField("problems", "list", "What could not be applied, and why."),
+    ),
+)
 TLS = Shape(
     "map",
     (
@@ -174,6 +183,24 @@ def configuration(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, control.settings_text())
 
 
+@operation("config.reload", "PUT", "/configuration", answer=RELOADED, gives={"problems": []})
+def reload_configuration(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Read the configuration again, apply what can change while the broker runs, and name what needs a restart.
+
+    A configuration with an error changes nothing."""
+    reloaded = control.reload()
+    if not reloaded.read:
+        raise Invalid("nothing was changed: " + "; ".join(reloaded.problems))
+    return Reply(
+        200,
+        {
+            "taken": [*reloaded.taken],
+            "needs_restart": [*reloaded.needs_restart],
+            "problems": [*reloaded.problems],
+        },
+    )
+
+
 @operation("drain.status", "GET", "/drain", answer=DRAIN, gives={"draining": False, "since": None})
 def draining(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show how far maintenance mode is."""
@@ -286,6 +313,7 @@ OPERATIONS = (
         leave,
         replace_etcd,
         configuration,
+        reload_configuration,
         draining,
         drain,
         undrain,

@@ -5,11 +5,12 @@ the file. Every change applies at once, also to open connections.
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_LINKS, USER_LIMIT_MAX, USER_LIMITS
 from core.access.login import NewPassword
 from core.access.records import Secret, UserRecord, parse_secret
-from core.access.rights import TAGS, Permission, TopicPermission
+from core.access.rights import TAGS, AccessKind, Permission, TopicPermission
 from core.control_plane import BrokerControl
 from core.declaring import once_gone
 from core.errors import Invalid
@@ -37,6 +38,10 @@ EXCHANGE = Parameter("exchange", "The name of a topic exchange.", required=True)
 ANY_EXCHANGE = Parameter("exchange", "The topic exchange; without it all.")
 TOPIC_WRITE = Parameter("write", "A pattern: routing keys with which the user may publish.", required=True)
 TOPIC_READ = Parameter("read", "A pattern: binding keys that the user may use.", required=True)
+NAME = Parameter("name", "The name of a queue or an exchange; ``amq.default`` for the default exchange.", required=True)
+KEY = Parameter("key", "A routing key or binding key, if ``name`` is a topic exchange.")
+ACCESS_KINDS: tuple[AccessKind, ...] = ("configure", "write", "read")
+TOPIC_KINDS: tuple[Literal["write", "read"], ...] = ("write", "read")
 LIMIT = Parameter("limit", "The limit.", in_path=True, choices=USER_LIMITS)
 VALUE = Parameter(
     "value", "The most that the user may have; -1 for no limit.", "number", required=True, low=-1, high=USER_LIMIT_MAX
@@ -67,6 +72,18 @@ TOPIC_PERMISSIONS = _rows(
     AnswerField("exchange", "text", "The topic exchange."),
     AnswerField("write", "text", "The pattern of routing keys."),
     AnswerField("read", "text", "The pattern of binding keys."),
+)
+ALLOWED = Shape(
+    "map",
+    (
+        AnswerField("user", "text", "The user."),
+        ON_VHOST,
+        AnswerField("name", "text", "The name."),
+        AnswerField("configure", "flag", "Whether the user may declare and delete it."),
+        AnswerField("write", "flag", "Whether the user may publish to it, with the key if one is given."),
+        AnswerField("read", "flag", "Whether the user may consume from it, or bind it with the key if one is given."),
+        AnswerField("refusal", "text", "Why the user may not use the virtual host; null if the user may."),
+    ),
 )
 USER_LIMITS_ROWS = _rows(
     AnswerField("limit", "text", "The name of the limit, for example ``max-connections``."),
@@ -197,6 +214,28 @@ def delete_user(control: BrokerControl, arguments: Arguments) -> Reply:
 def list_permissions(control: BrokerControl, arguments: Arguments) -> Reply:
     """List the permissions of all users."""
     return Reply(200, [row for record in all_records(control) for row in permission_rows(record)])
+
+
+@operation(
+    "permissions.check",
+    "GET",
+    "/permissions/{user}",
+    *(USER, NAME, KEY, VHOST),
+    right=Right.ADMINISTER,
+    answer=ALLOWED,
+    example={"user": "reader", "name": "orders"},
+    gives={"user": "reader", "name": "orders"},
+)
+def check_permission(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show what a user may do with a queue or an exchange, which need not exist."""
+    user = control.users.record(arguments.text("user")).name
+    rights = control.users.rights_of(user, arguments.host(control).virtual_host)
+    name, key = arguments.text("name"), arguments.optional_text("key")
+    allowed: dict[str, bool] = {what: rights.may(what, name) for what in ACCESS_KINDS}
+    if key is not None:
+        allowed |= {what: allowed[what] and rights.may_use_topic(what, name, key) for what in TOPIC_KINDS}
+    of = {"user": user, "vhost": rights.virtual_host, "name": name}
+    return Reply(200, {**of, **allowed, "refusal": rights.refusal()})
 
 
 @operation(
@@ -340,7 +379,7 @@ def clear_limit(control: BrokerControl, arguments: Arguments) -> Reply:
 
 OPERATIONS = (
     *(list_users, show_user, set_user, delete_user),
-    *(list_permissions, set_permission, clear_permission),
+    *(list_permissions, check_permission, set_permission, clear_permission),
     *(list_topic_permissions, set_topic_permission, clear_topic_permission),
     *(list_limits, set_limit, clear_limit),
 )

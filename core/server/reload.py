@@ -4,8 +4,8 @@ A setting either has an action that applies it, or it needs a restart. A configu
 The settings in force afterwards are those of the start, with the ones that were applied since.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from structlog.typing import FilteringBoundLogger
@@ -15,6 +15,19 @@ from core.config import ConfigError, Settings
 Action = Callable[[Settings], None]
 """Applies settings. It gets all of them; those that cannot change have their old values."""
 SectionT = TypeVar("SectionT", bound=BaseModel)
+
+
+class Reloaded(NamedTuple):
+    """What a reload has done."""
+
+    read: bool = True
+    """Whether the configuration could be read. If not, nothing was changed."""
+    taken: tuple[str, ...] = ()
+    """The changed settings that are in force now."""
+    needs_restart: tuple[str, ...] = ()
+    """The changed settings that need a restart."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the configuration, or what could not be applied."""
 
 
 class Reload:
@@ -28,40 +41,45 @@ class Reload:
         actions: Mapping[Action, Collection[str]],
         log: FilteringBoundLogger,
         each_time: Collection[Action] = (),
-        tell: Callable[[bool, Mapping[str, str]], None] = lambda done, facts: None,
     ) -> None:
         """``read`` reads the configuration anew and raises ConfigError. ``actions`` maps each action to the dotted
         names of the settings that it applies. Those in ``each_time`` also read files, and are called also when no
-        setting has changed. ``tell`` is told of each reload: whether the file was read, and what has changed."""
+        setting has changed."""
         self.in_force = settings
         self._read = read
         self._actions = actions
         self._each_time = each_time
         self._log = log
-        self._tell = tell
 
-    def __call__(self) -> None:
+    def __call__(self) -> Reloaded:
         """Read the configuration, apply what can change, and log the result."""
         try:
             wanted = self._read()
         except ConfigError as error:
-            for problem in error.problems:
-                self._log.error("configuration-not-reloaded", problem=problem)
-            self._tell(False, {"reason": "the configuration has errors"})
-            return
+            return Reloaded(read=False, problems=self._tell(error.problems))
         changed = list(differences(self.in_force, wanted))
         self.in_force = merged(self.in_force, wanted, {key for keys in self._actions.values() for key in keys})
+        failed: list[str] = []
         for action, keys in self._actions.items():
             if action in self._each_time or not set(keys).isdisjoint(changed):
                 try:
                     action(self.in_force)
                 except Exception as error:  # a bug of ours, or a limit that this system refuses; the broker goes on
-                    self._log.error("configuration-not-reloaded", problem=f"{', '.join(keys)}: {error}")
-        left = set(differences(self.in_force, wanted))
-        taken = ", ".join(key for key in changed if key not in left)
-        needs_restart = ", ".join(key for key in changed if key in left)
-        self._log.info("configuration-reloaded", taken=taken or None, needs_restart=needs_restart or None)
-        self._tell(True, {"taken": taken, "needs_restart": needs_restart})
+                    failed.append(f"{', '.join(keys)}: {error}")
+        problems, left = self._tell(failed), set(differences(self.in_force, wanted))
+        taken = tuple(key for key in changed if key not in left)
+        needs_restart = tuple(key for key in changed if key in left)
+        self._log.info(
+            "configuration-reloaded", taken=", ".join(taken) or None, needs_restart=", ".join(needs_restart) or None
+        )
+        return Reloaded(taken=taken, needs_restart=needs_restart, problems=problems)
+
+    def _tell(self, problems: Iterable[str]) -> tuple[str, ...]:
+        """Log problems, and return them."""
+        told = tuple(problems)
+        for problem in told:
+            self._log.error("configuration-not-reloaded", problem=problem)
+        return told
 
 
 def differences(old: BaseModel, new: BaseModel, prefix: str = "") -> Iterator[str]:

@@ -85,6 +85,8 @@ LOOK_SECONDS = 0.05
 """Seconds between two checks whether consumers have settled all: a stop is delayed by no more than this."""
 
 
+SPREAD_STEP_SECONDS = 0.05
+"""Seconds between two closes of ``stop_spread``, if there are so many connections."""
 TAKEN = (
     "server.connections_max",
     "server.unauthenticated_max",
@@ -92,6 +94,7 @@ TAKEN = (
     "server.handshake_time_out",
     "server.linger",
     "server.drain_time",
+    "server.stop_spread",
     "server.stop_grace",
 )
 """Settings that :meth:`Server.take` applies."""
@@ -308,11 +311,20 @@ class Server:
             listener.close()
         now = self._clock()
         self._pump.turn(now)  # what is in flight is answered before the good-bye
-        for peer in self._connections:
-            peer.shut_down(self._stop_reason)
-        self._pump.turn(now)
+        await self._close_all()
         with trio.move_on_after(self._settings.stop_grace):
             await self._connections.none_left()
+
+    async def _close_all(self) -> None:
+        """Tell all peers that they are closed, evenly over ``stop_spread``, the oldest connection first."""
+        peers = tuple(self._connections)
+        steps = max(1, min(len(peers), round(self._settings.stop_spread / SPREAD_STEP_SECONDS)))
+        begin = trio.current_time()
+        for step in range(steps):
+            await trio.sleep_until(begin + step * self._settings.stop_spread / steps)
+            for peer in peers[len(peers) * step // steps : len(peers) * (step + 1) // steps]:
+                peer.shut_down(self._stop_reason)
+            self._pump.turn(self._clock())
 
     def _cut_off_all(self, reason: str) -> None:
         now = self._clock()

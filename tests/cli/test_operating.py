@@ -1,9 +1,11 @@
 """The commands of an operator: status, connections, sessions, links and alarms."""
 
 import json
+import signal
 
 import pytest
 
+from amqp10.cli.commands import repeated
 from amqp10.cli.exits import Exit
 from amqp10.cli.table import commands
 from core.operations.all_operations import OPERATIONS
@@ -20,6 +22,37 @@ def test_status_shows_version_listeners_alarms_and_descriptors(headgate, broker_
     assert set(descriptors) >= {"total_limit", "total_used", "sockets_limit", "sockets_used"}
     assert 0 < descriptors["sockets_used"] <= descriptors["sockets_limit"] < descriptors["total_limit"]
     assert {"version", "pid", "listeners", "alarms"} <= set(status)
+
+
+def test_a_list_is_printed_again_until_the_command_is_interrupted(broker_url):
+    with start(*HEADGATE, "alarms", "list", "--watch", "1", url=broker_url) as watching:
+        header, *between = watching.stdout.readline(), *iter(watching.stdout.readline, "\n")
+        again = watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == Exit.INTERRUPTED
+        assert watching.stderr.read() == ""
+    assert (again, len(between) > 1) == (header, True)
+
+
+def test_each_time_is_behind_a_wait():
+    said: list[object] = []
+
+    def wait(seconds: float) -> None:
+        said.append(seconds)
+        if len(said) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repeated(lambda: said.append("table"), 5, wait)
+    repeated(lambda: said.append("once"), None, wait)
+    assert said == ["table", 5, "table", 5, "once"]
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "often", "0.5"])
+def test_the_seconds_between_are_a_whole_number(headgate, seconds):
+    ran = headgate("links", "list", "--watch", seconds)
+    assert ran.code is Exit.USAGE
+    assert seconds in ran.err
 
 
 @pytest.mark.parametrize("noun", ["connections", "sessions", "links"])

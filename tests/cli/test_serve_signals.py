@@ -115,6 +115,20 @@ def test_sighup_reloads_and_never_ends_the_broker(tmp_path: Path):
         assert broker.ended() == Exit.DONE
 
 
+def test_a_command_reloads_and_says_what_has_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with running(tmp_path) as broker:
+        reload = ["config", "reload", "--json", "--url", broker.url]
+        broker.configuration.write_text(CONFIGURATION.replace("100ms", "200ms") + "[engine]\nqueues_max = 5\n")
+        assert run(reload) == Exit.DONE
+        said = json.loads(capsys.readouterr().out)
+        assert said == {"taken": ["server.stop_grace"], "needs_restart": ["engine.queues_max"], "problems": []}
+        broker.configuration.write_text('[server]\nlinger = "1 parsec"\nlisten = 5\n')
+        assert run(reload) == Exit.REFUSED
+        assert "nothing was changed" in (told := capsys.readouterr().err)
+        assert all(f"{broker.configuration}:{line}: " in told for line in (2, 3)), told
+        assert len(broker.lines("configuration-not-reloaded")) == 2
+
+
 def test_a_terminal_that_is_closed_ends_the_broker_in_order(tmp_path: Path):
     ours, theirs = pty.openpty()
     with ExitStack() as stack:

@@ -361,3 +361,23 @@ def test_a_consumer_of_amqp_091_outlives_the_leader(kind, end):
             number for place, (number, flag) in enumerate(consumer.received) if number in numbers[:place] and not flag
         }
         assert unflagged <= again, "a message came again that neither side could know of"
+
+
+@pytest.mark.slow
+def test_a_consumer_of_amqp_091_for_what_comes_next_misses_nothing_when_the_leader_ends_before_it_has_a_message():
+    with with_queue(leads=False, kind="stream") as (nodes, entry, leader):
+        publish_091(nodes, entry, range(BEFORE))
+        parameters = pika.URLParameters(nodes.url(entry))
+        with (
+            closing(pika.BlockingConnection(parameters)) as staying,
+            closing(pika.BlockingConnection(parameters)) as other,
+        ):
+            consumer, second = Consumer091(staying.channel()), Consumer091(other.channel())
+            consumer.begin({"x-stream-offset": "next"})
+            second.begin({"x-stream-offset": "first"})
+            second.until(lambda: len(second.received) == HELD, acknowledge=False)  # so the leader knows both
+            nodes.kill(leader)
+            publish_091(nodes, entry, range(BEFORE, BEFORE + AFTER))
+            consumer.until(lambda: consumer.numbers == set(range(BEFORE, BEFORE + AFTER)), acknowledge=True)
+            assert (consumer.cancelled, len(consumer.tags)) == ([], 1)
+        assert consumer.offsets == list(range(BEFORE, BEFORE + len(consumer.offsets))), "each offset once, in order"

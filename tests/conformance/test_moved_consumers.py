@@ -19,11 +19,12 @@ from core.amqp091.methods import (
     ChannelCloseOk,
 )
 from core.amqp091.table import FieldValue
+from core.engine.storage import Storage
 from core.errors import HomeLost
 from core.interface import QueueDeclaration
 from tests.kit.apart import Apart
 from tests.kit.faulty_disk import MemoryDisk
-from tests.kit.storage import KeptDefinitions, drain, open_storage
+from tests.kit.storage import KeptDefinitions, drain, open_storage, open_storage_of_member
 from tests.kit.wire import numbered
 from tests.kit.wire091 import Wire091Peer
 
@@ -44,8 +45,10 @@ class Reading:
         no_ack: bool = False,
         arguments: Mapping[str, FieldValue] | None = None,
         capabilities: dict[str, bool] | None = None,
+        storage: Storage | None = None,
     ) -> None:
-        self.storage = open_storage(MemoryDisk(), KeptDefinitions())
+        """``storage``: the entry's."""
+        self.storage = storage or open_storage(MemoryDisk(), KeptDefinitions())
         self.apart = a = Apart(of_entry=self.storage, x_queue_type=kind)
         declared = QueueDeclaration(name="far", durable=True, arguments={"x-queue-type": kind})
         a.entry.engine.declare_queue(declared, a)
@@ -340,10 +343,51 @@ def test_a_consumer_of_a_stream_that_was_sent_nothing_begins_where_it_said():
     assert c.stays()
 
 
-def test_a_consumer_for_the_end_of_a_stream_that_was_sent_nothing_is_cancelled():
-    c = Reading("stream", arguments={"x-stream-offset": "next"})
+@pytest.mark.parametrize(("begin", "first"), [("next", 5), ("last", 0)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_consumer_for_the_end_of_a_stream_that_was_sent_nothing_begins_where_the_end_was(
+    begin: str, first: int, times: int
+):
+    c = Reading("stream")
+    c.got()
+    socket = c.apart.nodes.sockets[-1]
+    socket.hold()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": begin})
+    socket.bring(1)  # the answer to the attach; deliveries are held
+    for number in range(times):
+        c.apart.home.fill([b"%d" % (5 + number)], "far")
+        c.moves()
+    socket.bring()
+    got = [body for method, _, body in c.client.deliveries() if method.consumer_tag == "other"]
+    assert got == numbered(5 + times)[first : first + 3]
+    assert c.stays()
+
+
+def test_a_consumer_for_the_end_is_cancelled_if_its_leader_is_lost_before_it_has_said_where_that_is():
+    c = Reading("stream")
+    c.apart.nodes.sockets[-1].hold()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": "next"})
     c.moves()
-    assert c.cancels() == ["mine"]
+    assert c.cancels() == ["other"]
+
+
+def test_a_consumer_for_the_end_began_at_the_node_of_the_client():
+    c = Reading("stream", prefetch=10)
+    homes = c.apart.entry.engine.machinery.homes
+    elsewhere = homes.home_of
+    c.comes_here()
+    c.fill_here(numbered(3))
+    c.got()
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": "next"})
+    homes.home_of = elsewhere
+    c.storage.quorum.demote()
+    c.fill_here([])
+    c.moves()
+    assert c.stays()
+    assert [(method.consumer_tag, body) for method, _, body in c.client.deliveries()] == [
+        ("other", b"3"),
+        ("other", b"4"),
+    ]
 
 
 def test_the_offset_of_each_message_is_told_before_and_after():
@@ -366,3 +410,42 @@ def test_consumers_of_one_channel_go_on_each_for_itself():
     assert [(method.consumer_tag, body) for method, _, body in c.client.deliveries()] == [("other", b"n")]
     c.client.ack(2, multiple=True)
     assert [body for _, body, _ in c.got()] == numbered(2, first=2)
+
+
+class Starting:
+    """A client of a node that has started, and does not know yet which node leads the stream ``far``."""
+
+    def __init__(self) -> None:
+        self.reading = c = Reading("stream", storage=open_storage_of_member())
+        c.got()
+        self.elsewhere = c.apart.entry.engine.machinery.homes.home_of
+        c.comes_here()
+
+    def knows(self) -> None:
+        """It knows that the home leads the stream."""
+        self.reading.apart.entry.engine.machinery.homes.home_of = self.elsewhere
+        self.reading.moves()
+
+
+@pytest.mark.parametrize("begin", ["next", "last"])
+def test_a_consumer_for_the_end_of_a_stream_is_refused_while_no_node_is_known_to_lead_it(begin: str):
+    """It would be cancelled as soon as the leader is known, which alone knows where the end was."""
+    starting = Starting()
+    client = starting.reading.client
+    code, text = client.refusal(1, BasicConsume(queue="far", arguments={"x-stream-offset": begin}))
+    assert (code, "no node is known to lead" in text) == (404, True)
+    client.call(1, BasicQos(prefetch_count=3), BasicQosOk)
+    starting.knows()
+    client.consume("far", arguments={"x-stream-offset": begin})
+    assert client.bodies() == ([] if begin == "next" else numbered(3))
+
+
+@pytest.mark.parametrize("begin", ["first", 1])
+def test_other_consumers_of_a_stream_wait_until_it_is_known_which_node_leads_it(begin: FieldValue):
+    starting = Starting()
+    c = starting.reading
+    c.client.consume("far", consumer_tag="other", arguments={"x-stream-offset": begin})
+    starting.knows()
+    got = [body for method, _, body in c.client.deliveries() if method.consumer_tag == "other"]
+    assert got == numbered(5)[0 if begin == "first" else 1 :][:3]
+    assert c.stays()

@@ -13,7 +13,7 @@ from tests.kit.apart import Apart
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.queue_types import OFFSET
 from tests.kit.settings import make_settings
-from tests.kit.storage import KeptDefinitions, drain, open_storage
+from tests.kit.storage import KeptDefinitions, drain, open_storage, open_storage_of_member
 from tests.kit.wire import InProcessBroker, numbered
 
 MOVED = HomeLost("another node leads the queue from now on; attach again")
@@ -352,8 +352,34 @@ def test_a_reader_that_was_sent_nothing_begins_where_it_said():
     assert a.peer.take(Detach) == []
 
 
-def test_a_reader_for_the_end_that_was_sent_nothing_attaches_again_itself():
-    a = reading(10, "next")
+@pytest.mark.parametrize(("begin", "first"), [("next", 5), ("last", 0)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_reader_for_the_end_that_was_sent_nothing_begins_where_the_end_was(begin: str, first: int, times: int):
+    a = reading(0, begin)
+    for number in range(times):
+        a.home.fill([b"%d" % (5 + number)], "far")
+        moves(a.entry)
+    a.peer.grant(10)
+    assert a.peer.bodies() == numbered(5 + times)[first:]
+    assert a.peer.take(Detach) == []
+
+
+def test_a_reader_for_the_end_is_refused_while_no_node_is_known_to_lead_the_stream():
+    a = Apart(of_entry=open_storage_of_member(), x_queue_type="stream")
+    a.entry.engine.machinery.homes.home_of = lambda virtual_host, queue: None
+    stream = QueueDeclaration(name="far", durable=True, arguments={"x-queue-type": "stream"})
+    a.entry.engine.declare_queue(stream, a)
+    for number, begin in enumerate(("next", "last", "first")):
+        wanted = {OFFSET: Described(Symbol(OFFSET), begin)}
+        a.peer.attach_receiver(a.address, handle=number, source=Source(address=a.address, filter=wanted))
+        assert a.peer.detached_with("amqp:link:detach-forced") is (begin != "first")
+
+
+def test_a_reader_for_the_end_whose_leader_is_lost_before_it_has_said_where_that_is_attaches_again_itself():
+    a = reading(10, "first")
+    a.nodes.sockets[-1].hold()
+    wanted = {OFFSET: Described(Symbol(OFFSET), "next")}
+    a.peer.attach_receiver(a.address, handle=2, source=Source(address=a.address, filter=wanted))
     moves(a.entry)
     assert a.peer.detached_with("amqp:link:detach-forced")
 

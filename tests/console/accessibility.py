@@ -43,8 +43,8 @@ def found(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(browser: Browser, broker: BusyBroker, axe: str, look: str):
-    width, height, scheme = LOOKS[look]
+def test_axe_finds_nothing(browser: Browser, broker: BusyBroker, axe: str, look: tuple[int, int, str]):
+    width, height, scheme = look
     # axe-core is no file of the console, so the page would not run it
     with browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True

@@ -16,8 +16,6 @@ from tests.kit.busy_broker import HTML_NAME, TOKEN, BusyBroker, broker_with_cons
 
 pytestmark = pytest.mark.slow
 
-"""The folder for pictures of every page, for people to look at; git ignores it."""
-
 STALLED_LINK = "c1/1/0"
 STALLED_EDGE = f'[data-edge="{STALLED_LINK}"]'
 FLOWING_EDGE = '[data-edge="c2/0/0"]'
@@ -358,6 +356,95 @@ def test_words_on_the_flow_map_do_not_collide(page: Page, broker: BusyBroker):
         page.set_viewport_size({"width": width, "height": 900})
         expect(page.locator(".map .label")).to_have_count(36)
         assert page.evaluate(COLLIDING) == [], width
+
+
+def test_why_a_connection_waits_is_beside_it(page: Page, broker: BusyBroker):
+    open_page(page, broker, "connections")
+    page.get_by_role("button", name="why connection c1 waits", exact=True).click()
+    expect(page.locator("#why .badge").first).to_have_text("queue-full")
+
+
+def test_a_list_says_how_many_rows_it_has_and_how_many_a_search_has_found(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queues")
+    count = page.locator(".tools .count")
+    expect(count).to_have_text("5 in all")
+    page.get_by_label("Search Queues").fill("ders")
+    expect(count).to_have_text("1 of 5")
+
+
+def test_everything_about_a_thing_has_units_and_what_is_not_set_stands_at_the_end(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queue/orders")
+    facts = page.locator(".facts div")
+    expect(facts.filter(has_text="ready bytes")).to_contain_text(re.compile(r"KiB|B$"))
+    expect(facts.filter(has_text="oldest ready")).to_contain_text(re.compile(r" (s|min)$"))
+    expect(facts.filter(has_text="arguments")).to_contain_text("x-max-length = 20")
+    expect(facts.filter(has_text="–")).to_have_count(0)
+    expect(page.locator(".unset")).to_contain_text("policy")
+
+
+def test_the_overview_says_what_the_broker_uses_and_where_an_alarm_is(page: Page, broker: BusyBroker):
+    open_page(page, broker, "overview")
+    figure = page.locator(".figure")
+    expect(figure.filter(has_text="memory, alarm above")).to_contain_text(re.compile(r"iB.*iB"))
+    expect(figure.filter(has_text="disk free, alarm below")).to_contain_text(re.compile(r"iB.*iB"))
+    expect(figure.filter(has_text="descriptors, at most")).to_be_visible()
+
+
+def test_what_stands_where_there_are_no_queues_does_not_collide(page: Page, broker: BusyBroker):
+    page.route(re.compile(r"/api/headgate/queues\?"), lambda route: route.fulfill(json={"items": [], "next": None}))
+    open_page(page, broker, "queues")
+    button = page.locator(".empty").get_by_role("button", name="Declare a queue")
+    expect(button).to_be_visible()
+    command, button_box = page.locator(".empty code").bounding_box(), button.bounding_box()
+    assert command is not None
+    assert button_box is not None
+    assert command["y"] + command["height"] < button_box["y"]
+
+
+def test_the_count_in_the_menu_stands_within_its_entry(page: Page, broker: BusyBroker):
+    open_page(page, broker, "blocked-publishers")  # this entry is bold, and so the widest
+    entry = page.locator("#pages a[aria-current=page]")
+    expect(entry.locator(".tally")).to_be_visible()
+    outer, inner = entry.bounding_box(), entry.locator(".tally").bounding_box()
+    assert outer is not None
+    assert inner is not None
+    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] - 8
+
+
+def test_on_a_small_desk_figures_stand_beside_the_buttons_and_not_below_them(page: Page, broker: BusyBroker):
+    page.set_viewport_size({"width": 1024, "height": 700})
+    open_page(page, broker, "queues")
+    expect(row(page, "orders").get_by_role("button", name="actions of orders")).to_be_visible()
+    expect(row(page, "orders").get_by_role("button", name="peek into orders")).to_be_hidden()
+    out = page.get_by_role("columnheader", name="out").bounding_box()
+    buttons = row(page, "orders").locator(".actions").bounding_box()
+    assert out is not None
+    assert buttons is not None
+    assert out["x"] + out["width"] <= buttons["x"]
+
+
+def test_on_a_phone_a_strip_of_figures_has_no_hole(page: Page, broker: BusyBroker):
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name in ("link/c1%2F1%2F0", "queue/orders"):  # five figures; of a link some more are hidden
+        open_page(page, broker, name)
+        figures = page.locator(".figure:not([hidden])")
+        expect(figures).to_have_count(5)
+        strip, last = page.locator(".figures").bounding_box(), figures.last.bounding_box()
+        assert strip is not None
+        assert last is not None
+        assert last["width"] >= strip["width"] - 4, name
+
+
+def test_on_a_phone_the_words_to_sort_by_take_one_line(page: Page, broker: BusyBroker):
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, broker, "queues")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    box = page.locator("thead tr").bounding_box()
+    assert box is not None
+    assert box["height"] < 48
+    expect(page.locator("thead").get_by_role("button", name="type")).to_be_attached()
+    page.locator("thead").get_by_role("button", name="type").click()  # it scrolls into view
+    expect(page.locator("thead th[aria-sort=descending]")).to_contain_text("type")
 
 
 def test_columns_are_chosen_and_the_choice_is_remembered(page: Page, broker: BusyBroker):

@@ -20,6 +20,8 @@ class NodeSocket:
     def __init__(self, entry: InProcessBroker, home: InProcessBroker, connection: Dialled) -> None:
         self.entry = entry
         self.lost = False
+        self.held: list[bytes] | None = None
+        """What the home has sent and the network holds, in order; None while it holds nothing."""
         self.front_end: FrontEnd = connection.make(
             PeerInfo("n1", "127.0.0.1", 5672, "127.0.0.1", 50000), lambda: entry.touch(self), None
         )
@@ -41,9 +43,25 @@ class NodeSocket:
 
     def receive(self, data: bytes) -> None:
         """Take bytes of the home node."""
-        if not self.lost:
+        if self.held is not None:
+            self.held.append(data)
+        elif not self.lost:
             self.front_end.receive_data(data, self.entry.now)
             self.entry.touch(self)
+
+    def hold(self) -> None:
+        """Have the network hold what the home sends from now on."""
+        self.held = []
+
+    def bring(self, count: int | None = None) -> None:
+        """Bring the first ``count`` pieces that the network holds; without it all, and hold no more."""
+        assert self.held is not None
+        pieces, left = self.held[:count], self.held[count:] if count else None
+        self.held = None
+        for piece in pieces:
+            self.receive(piece)
+        self.held = left
+        self.entry.run()
 
     def disconnect(self) -> None:
         """Lose the connection."""

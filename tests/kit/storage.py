@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 from core.config.store import StoreSettings
 from core.engine.options.policies import PolicyDeclaration
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
+from core.engine.quorum.shared_log import SharedLog
 from core.engine.routing.recorder import Later
 from core.engine.storage import Storage
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
@@ -20,6 +22,7 @@ from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.lane import Lane, SyncBatch, WriteBatch
 from core.store.store import STREAMS, open_store
+from tests.kit.faulty_disk import MemoryDisk
 
 
 class KeptDefinitions:
@@ -120,6 +123,20 @@ def open_storage(
         if name.isdigit() and int(name) not in numbers["stream"]:
             disk.remove_folder(f"{STREAMS}/{name}")
     return Storage(found=found, recorder=definitions, store=store, quorum=quorum, salvage=settings.salvage)
+
+
+def open_storage_of_member() -> Storage:
+    """The storage of a node that has just started in a cluster with one group. It does not know which node leads the
+    group."""
+    disk = MemoryDisk()
+    storage = open_storage(disk, KeptDefinitions())
+    copy = LocalCommandLog(disk, storage.store.quorum, file_bytes_max=2**20, group=1)
+    shared = SharedLog(copy, node=1, group=1)
+    queues = QuorumQueues(copy, shared=shared)
+    queues.recover()
+    storage.groups = QuorumGroups()
+    storage.groups.all = {1: QuorumGroup(1, shared, queues)}
+    return storage
 
 
 def lanes(storage: Storage) -> tuple[Lane, Lane, Lane]:

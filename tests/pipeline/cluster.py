@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pyspark
 
 from tests.kit.broker_process import ROOT, broker_process
+from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -30,26 +31,30 @@ PATIENCE_S = 120.0
 LOOK_S = 0.1
 EVENTS = 20_000
 MESSAGES = 3000
-LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
 DEFAULTS = "spark.sql.shuffle.partitions 4\nspark.ui.enabled false\n"
 """The spark-defaults.conf of this cluster. Like every cluster, it states how many cores it has: two, not 200."""
 
 
 @contextmanager
-def spark_process(log: Path, said: re.Pattern[str], *words: str) -> Iterator[re.Match[str]]:
-    """A process of the cluster, until the block ends. Yields the match of the line with which it said that it is
-    ready."""
+def spark_process(log: Path, said: re.Pattern[str], *words: str) -> Iterator[Callable[[], re.Match[str]]]:
+    """A process of the cluster, until the block ends. Yields what waits until the process is ready, and returns the
+    match of the line with which it said so."""
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(SPARK_CLASS), *words], env=os.environ | LOOPBACK, stdout=output, stderr=subprocess.STDOUT
         )
-    try:
+
+    def ready() -> re.Match[str]:
         deadline = time.monotonic() + PATIENCE_S
         while (match := said.search(log.read_text())) is None:
             assert process.poll() is None, f"{words[0]} has ended; see {log}"
             assert time.monotonic() < deadline, f"{words[0]} does not say that it is there; see {log}"
             time.sleep(LOOK_S)
-        yield match
+        return match
+
+    try:
+        yield ready
     finally:
         process.terminate()
         process.wait()
@@ -61,12 +66,16 @@ def cluster(folder: Path) -> Iterator[str]:
     deploy = "org.apache.spark.deploy"
     place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     with ExitStack() as stack:
-        started = spark_process(folder / "master.log", MASTER, f"{deploy}.master.Master", *place)
-        url = stack.enter_context(started)[1]
+        master = spark_process(folder / "master.log", MASTER, f"{deploy}.master.Master", *place)
+        url = stack.enter_context(master)()[1]
+        workers = []
         for number in (1, 2):
             work = folder / f"worker-{number}"
-            worker = (f"{deploy}.worker.Worker", *place, "--cores", "1", "--memory", "1g", "--work-dir", str(work), url)
-            stack.enter_context(spark_process(folder / f"worker-{number}.log", re.compile(REGISTERED), *worker))
+            words = (f"{deploy}.worker.Worker", *place, "--cores", "1", "--memory", "1g", "--work-dir", str(work), url)
+            worker = spark_process(folder / f"worker-{number}.log", re.compile(REGISTERED), *words)
+            workers.append(stack.enter_context(worker))
+        for ready in workers:
+            ready()
         yield url
 
 

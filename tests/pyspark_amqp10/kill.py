@@ -38,7 +38,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -83,8 +83,8 @@ FETCH_DELAY_MAX_S = 0.3
 """When, behind the commit of the batch before, ``fetching`` kills: as long as a small batch takes."""
 LOG_SHOWN_MAX = 3000
 """Characters of the driver's log, when it ended by itself."""
-TRIES_MAX = 60
-"""How often a query that failed is begun again, a second apart: a broker is back long before."""
+RETRY_S, TRIES_MAX = 0.1, 600
+"""How soon, and how often at most, a query that failed is begun again: a broker is back long before the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def left(broker: Broker, address: str) -> int:
 
 
 class Driver:
-    """A process with a Spark session that runs one query after the other."""
+    """A process that runs one query after the other, with a Spark session at one master after the other."""
 
     def __init__(self, folder: Path, master: str | None) -> None:
         """``master`` is the URL of a cluster's master; None: this process runs all tasks."""
@@ -200,6 +200,11 @@ class Driver:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
+
+    def leave(self) -> None:
+        """Have it end its session: the next query begins another one."""
+        self.begin({})
+        self.result()
 
     def result(self) -> dict[str, int]:
         """Wait for the end of the query: rows, distinct rows, and how often it failed before."""
@@ -284,9 +289,9 @@ def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
             failures += 1
             if failures > TRIES_MAX:
                 raise
-            time.sleep(1.0)
-    written = spark.read.schema("number INT").parquet(job["output"])
-    return {"rows": written.count(), "distinct": written.distinct().count(), "failures": failures}
+            time.sleep(RETRY_S)
+    written = spark.read.schema("number INT").parquet(job["output"]).toArrow().column(0).to_pylist()
+    return {"rows": len(written), "distinct": len(set(written)), "failures": failures}
 
 
 def held_until(killed: str) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
@@ -309,8 +314,8 @@ def held_until(killed: str) -> "Callable[[Iterable[pa.RecordBatch]], Iterator[pa
     return held
 
 
-def drive(folder: Path, master: str | None) -> None:
-    """What the driver's process does: jobs from stdin, results to stdout."""
+def session_at(master: str | None, folder: Path) -> "SparkSession":
+    """A session of the driver's process. None is for tasks in this process."""
     from pyspark.sql import SparkSession
 
     from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS, SPARK_SETTINGS
@@ -321,44 +326,72 @@ def drive(folder: Path, master: str | None) -> None:
     }
     if master is not None:
         own |= {"spark.master": master, "spark.executor.extraJavaOptions": JAVA_OPTIONS}
-    spark = SparkSession.builder.config(map={**SPARK_SETTINGS, **own}).getOrCreate()
+    return SparkSession.builder.config(map={**SPARK_SETTINGS, **own}).getOrCreate()
+
+
+def drive(folder: Path, master: str | None) -> None:
+    """What the driver's process does: jobs from stdin, results to stdout. A job of nothing ends the session."""
+    spark: SparkSession | None = session_at(master, folder)
     for line in sys.stdin:
-        print(json.dumps(complete(spark, json.loads(line))), flush=True)
-    spark.stop()
+        job = json.loads(line)
+        if job:
+            spark = spark or session_at(job["master"], folder)
+            print(json.dumps(complete(spark, job)), flush=True)
+        elif spark is not None:
+            spark.stop()
+            spark = None
+            print("{}", flush=True)
+    if spark is not None:
+        spark.stop()
 
 
 # --- one run -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Laboratory:
     """What runs share."""
 
     folder: Path
     broker: Broker
     random: random.Random
-    master: str | None
-    """The URL of the cluster's master; None without a cluster."""
+    driver: Driver | None = None
+    """It goes on from run to run until it is killed: another start of Spark takes longer than a run."""
+
+    def driver_at(self, master: str | None) -> Driver:
+        """The driver, which is started where there is none."""
+        if self.driver is None:
+            self.driver = Driver(self.folder, master)
+        return self.driver
+
+    def leave(self) -> None:
+        """Have the driver, if there is one, leave the cluster, which ends."""
+        if self.driver is not None:
+            self.driver.leave()
+
+    def close(self) -> None:
+        """End the driver, if there is one."""
+        if self.driver is not None:
+            self.driver.close()
+            self.driver = None
 
 
 @contextmanager
-def laboratory(seed: int = 0, *, with_cluster: bool = False) -> Iterator[Laboratory]:
-    """A broker and a folder, and maybe a cluster with two executors; all go in the end."""
-    from tests.pipeline.cluster import cluster
-
+def laboratory(seed: int = 0) -> Iterator[Laboratory]:
+    """A broker and a folder; both go in the end."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="headgate-kill-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         broker = Broker(folder / "broker")
         stack.callback(broker.close)
-        yield Laboratory(
-            folder, broker, random.Random(seed), stack.enter_context(cluster(folder)) if with_cluster else None
-        )
+        place = Laboratory(folder, broker, random.Random(seed))
+        stack.callback(place.close)
+        yield place
 
 
-def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession | None" = None) -> Driver:
-    """Do one run; the driver to go on with. Where the driver is killed, this session finishes what it has begun, or
-    without one another driver. Raises Wrong."""
+def experiment(place: Laboratory, run: Run, master: str | None, spark: "SparkSession | None" = None) -> None:
+    """Do one run, at the cluster with this master. Where the driver is killed, this session finishes what it has begun,
+    or without one another driver. Raises Wrong."""
     folder = place.folder / f"run{run.number}"
     folder.mkdir()
     address = fill(place.broker, f"kill-{run.number}", run.mode)
@@ -366,12 +399,14 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
         "checkpoint": str(folder / "checkpoint"),
         "output": str(folder / "output"),
         "killed": str(folder / KILLED),
+        "master": master,
         "options": {
             "url": place.broker.url, "user": "guest", "passwordFile": str(place.broker.password_file),
             "address": address, "mode": run.mode,
             "maxRowsPerTrigger": str(ROWS_OF_A_BATCH),
         } | ({"startingOffsets": "earliest"} if run.mode == "stream" else {"readers": str(run.readers)}),
     }  # fmt: skip
+    driver = place.driver_at(master)
     driver.begin(job)
     _wait_for(run.stage, folder, place.random)
     if run.victim == "broker":
@@ -382,16 +417,16 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
         kill_executor()
     else:
         driver.kill()
+        place.driver = None
     (folder / KILLED).touch()
     if run.victim == "driver" and spark is None:
-        driver = Driver(place.folder, place.master)
+        driver = place.driver_at(master)
         driver.begin(job)
     result = driver.result() if spark is None or run.victim != "driver" else complete(spark, job)
     if (result["rows"], result["distinct"]) != (ROWS, ROWS):
         raise Wrong(f"{run}: {result['rows']} rows, {result['distinct']} distinct; {ROWS} were sent")
     if run.mode == "queue" and (rest := _emptied(place.broker, address)):
         raise Wrong(f"{run}: {rest} messages are left in the queue")
-    return driver
 
 
 def _wait_for(stage: str, folder: Path, chance: random.Random) -> None:
@@ -450,6 +485,7 @@ def plan(runs: int, readers: int = 1, *, with_cluster: bool = False) -> list[Run
 
 
 def perform(
+    place: Laboratory,
     runs: Sequence[Run],
     say: Callable[[str], None],
     spark: "SparkSession | None" = None,
@@ -458,17 +494,20 @@ def perform(
 ) -> None:
     """All runs, one after the other. With ``spark``, only the last may kill the driver, and this session finishes it.
     Raises Wrong with the first that fails."""
-    with laboratory(with_cluster=with_cluster) as place:
-        driver = Driver(place.folder, place.master)
+    from tests.pipeline.cluster import cluster
+
+    with cluster(place.folder) if with_cluster else nullcontext() as master:
         try:
             for run in runs:
                 began = time.monotonic()
-                driver = experiment(place, driver, run, spark)
+                experiment(place, run, master, spark)
                 say(f"{run}: every row once, {time.monotonic() - began:.0f} s")
             if with_cluster and busy_executors(place.folder) < EXECUTORS_MIN:
                 raise Wrong("one executor has had all tasks")
-        finally:
-            driver.close()
+            place.leave()
+        except BaseException:
+            place.close()
+            raise
 
 
 def main() -> int:
@@ -497,7 +536,8 @@ def main() -> int:
     ]
     runs = list(kill_jobs.share(runs, given.job))
     try:
-        perform(runs, lambda text: print(text, flush=True), with_cluster=given.cluster)
+        with laboratory() as place:
+            perform(place, runs, lambda text: print(text, flush=True), with_cluster=given.cluster)
     except Wrong as wrong:
         print(wrong)
         return 1

@@ -1,40 +1,52 @@
 """Some of the runs of ``tests/pyspark_amqp10/kill.py``: one for each victim, on one driver until it is killed."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pyspark_amqp10.kill import MODES, STAGES, VICTIMS, Run, perform, plan
+from tests.pyspark_amqp10.kill import MODES, STAGES, VICTIMS, Laboratory, Run, laboratory, perform, plan
 from tests.pyspark_amqp10.kill_jobs import share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.fixture(scope="module")
+def place() -> Iterator[Laboratory]:
+    """With a driver that goes on from the cluster to its own process: another start of Spark takes longer."""
+    with laboratory() as place:
+        yield place
+
+
 @pytest.mark.slow
 @pytest.mark.spark
-def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once(spark: "SparkSession"):
+def test_an_executor_is_killed_that_reads_a_queue_with_another_one(place: Laboratory):
+    """On a standalone cluster: driver, two executors and their Python workers are processes of their own."""
+    said: list[str] = []
+    perform(
+        place, [Run(0, victim="executor", stage="reading", mode="queue", readers=4)], said.append, with_cluster=True
+    )
+    assert len(said) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once(
+    place: Laboratory, spark: "SparkSession"
+):
     """The session of the other tests goes on where the driver was killed: another start of Spark takes longer than what
     is tested here."""
     said: list[str] = []
     runs = [
-        Run(0, victim="worker", stage="reading", mode="queue"),
-        Run(1, victim="broker", stage="written", mode="queue"),
-        Run(2, victim="worker", stage="reading", mode="queue", readers=4),
-        Run(3, victim="broker", stage="planned", mode="queue", readers=4),
-        Run(4, victim="driver", stage="planned", mode="queue"),
+        Run(1, victim="worker", stage="reading", mode="queue"),
+        Run(2, victim="broker", stage="written", mode="queue"),
+        Run(3, victim="worker", stage="reading", mode="queue", readers=4),
+        Run(4, victim="broker", stage="planned", mode="queue", readers=4),
+        Run(5, victim="driver", stage="planned", mode="queue"),
     ]
-    perform(runs, said.append, spark)
+    perform(place, runs, said.append, spark)
     assert len(said) == len(runs)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_an_executor_is_killed_that_reads_a_queue_with_another_one():
-    """On a standalone cluster: driver, two executors and their Python workers are processes of their own."""
-    said: list[str] = []
-    perform([Run(0, victim="executor", stage="reading", mode="queue", readers=4)], said.append, with_cluster=True)
-    assert len(said) == 1
 
 
 def test_jobs_share_the_runs():

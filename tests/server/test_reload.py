@@ -8,7 +8,7 @@ from structlog.testing import LogCapture
 
 from core.access.passwords import hash_password
 from core.config import ConfigError, Settings, UserSettings, load
-from core.server.reload import Reload, differences
+from core.server.reload import Reload, Reloaded, differences
 from tests.kit.serving import serving, settled
 
 ALICE = UserSettings(name="alice", scram=hash_password("secret", salt=b"0123456789abcdef", iterations=4096))
@@ -49,6 +49,7 @@ def test_what_can_be_taken_is_and_the_rest_is_named(tmp_path: Path):
     assert taken.log.level == "debug"
     assert taken.engine == Settings().engine
     assert file.reload.in_force == taken
+    assert file.reload() == Reloaded(needs_restart=("amqp10.flow_reason.enabled", "engine.queues_max"))
 
 
 def test_what_needs_a_restart_is_named_as_often_as_it_is_asked_for(tmp_path: Path):
@@ -74,6 +75,7 @@ def test_a_configuration_that_is_wrong_changes_nothing_and_every_problem_is_told
     file.path.unlink()
     (line,) = file.said()
     assert "No such file" in str(line["problem"])
+    assert file.reload() == Reloaded(read=False, problems=(str(line["problem"]),))
     assert (file.taken, file.reload.in_force) == ([], Settings())
 
 
@@ -84,6 +86,8 @@ def test_an_action_that_fails_is_told_and_ends_nothing(tmp_path: Path):
     file = Changing(tmp_path / "broker.toml", refuse)
     file.write('[log]\nlevel = "debug"\n')
     assert [line["event"] for line in file.said()] == ["configuration-not-reloaded", "configuration-reloaded"]
+    file.write("")
+    assert file.reload() == Reloaded(taken=("log.level",), problems=("log.level, server.linger: not here",))
 
 
 def test_users_are_one_setting():

@@ -158,6 +158,38 @@ async def test_a_stop_does_not_wait_for_ever(mock_clock: MockClock):
         assert front_end.calls.count("connection_lost") == 1
 
 
+async def test_closes_of_a_stop_are_spread_over_time(mock_clock: MockClock):
+    """Four connections and 3 s: the first is closed at once, each further one 0.75 s later. The others are served."""
+    async with serving(stop_spread="3s", stop_grace="60s") as s:
+        clients = [(await s.open())[0] for _ in range(4)]
+        s.server.stop("maintenance")
+        await settled()
+        for place, client in enumerate(clients):
+            await client.expect(b"closed: maintenance\n")
+            await client.stream.aclose()
+            for later in clients[place + 1 :]:
+                await later.send(b"still here\n")
+                await later.expect(b"still here\n")
+            await settled()
+            assert len(s.server.snapshot("connections")) == 3 - place
+            mock_clock.jump(0.75)
+            await settled()
+        assert s.server.stopping
+
+
+async def test_a_connection_that_ends_before_its_close_is_left_alone(mock_clock: MockClock):
+    async with serving(stop_spread="3s") as s:
+        clients = [(await s.open())[0] for _ in range(2)]
+        s.server.stop("maintenance")
+        await settled()
+        for client in clients:
+            await client.stream.aclose()
+        await settled()
+        mock_clock.jump(1.5)
+        await settled()
+        assert s.server.snapshot("connections") == []
+
+
 async def test_cancelling_the_server_gives_back_what_connections_held():
     async with serving() as s:
         _, front_end = await s.open()

@@ -31,7 +31,8 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 from core.flow_facts import FLOW_STREAM
-from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply, StreamPosition
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
+from core.leader_losses import begin_anew
 from core.message import UNSENT, Return, Route, part_of
 from core.observe.flow_events.accounts import LinkAccount
 
@@ -65,6 +66,7 @@ class Consumption:
         "no_ack",
         "of_stream",
         "prefetch_count",
+        "returned_below",
     )
 
     def __init__(
@@ -84,6 +86,8 @@ class Consumption:
         self.of_stream = False
         self.next_offset: int | None = None
         """Of a stream: where it goes on behind what was sent to it; None if nothing was."""
+        self.returned_below = 0
+        """Of a stream: deliveries below this number are behind one that went back to it unsent, and come again."""
         self.granted = 0
         """The queue grant that the engine still has for it, in messages."""
         self.entry_bytes = 1
@@ -97,8 +101,10 @@ class Consumption:
         options, stream = former.options, former.options.stream
         if self.of_stream and self.next_offset is not None:
             stream = replace(stream, position=self.next_offset)
-        elif self.of_stream and stream.position in (StreamPosition.NEXT, StreamPosition.LAST):
-            return None
+        elif self.of_stream:
+            if (begin := begin_anew(former)) is None:
+                return None
+            stream = replace(stream, position=begin)
         return replace(options, first_number=former.next_number, stream=stream)
 
     def ask(self, unacked: int, channel_room: int | None) -> bool:
@@ -271,6 +277,8 @@ class Consuming:
         self._forget_wishes(consumption)
         if consumption is self._getting:
             self._end_get(BasicGetEmpty())
+        if self.channel_prefetch_count:
+            self.ask_all()
         if self.by_tag.get(consumption.consumer_tag) is consumption:
             del self.by_tag[consumption.consumer_tag]
             self._shared.consumers -= 1
@@ -301,12 +309,14 @@ class Consuming:
         consumption.granted -= count
         consumption.entry_bytes = len(action.entries[-1])
         if not consumption.no_ack:
-            room = self._channel_room()
+            room = 0 if action.first < consumption.returned_below else self._channel_room()
             if room is not None and count > room:
                 self._shared.engine.settle(consumer, action.first + room, action.first + count - 1, UNSENT)
                 del action.entries[room:]
                 count = room
                 self._passed_over[consumption] = None
+                if consumption.of_stream:
+                    consumption.returned_below = consumer.next_number
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)

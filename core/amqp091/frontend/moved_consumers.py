@@ -7,7 +7,7 @@ of a stream goes on behind the last message that was sent to it, because offsets
 AMQP 0.9.1 has one way to tell a client that a consumer waits: basic.cancel, which ends it. These consumers get it:
 
 - those with the argument ``x-cancel-on-ha-failover``, which ask for it;
-- those of a stream that were to begin at its end and have had no message: only the former leader knew the offset;
+- those of a stream that were to begin at its end, and whose leader was lost before it had said which offset that is;
 - those whose leader cannot be reached for ``REACHED_WITHIN_S``, although the cluster still has it as the leader. A link
   of AMQP 1.0 goes on waiting then, and its client knows the reason.
 

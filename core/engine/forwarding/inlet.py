@@ -5,6 +5,10 @@ the home node has answered; meanwhile only the newest grant waits behind it. Oth
 node is asked for the ready messages of the queue now and then only; what has come since is taken off.
 
 What comes beyond the grant, because the grant was lowered meanwhile, goes back to the home node at once.
+
+A stream is read in order. So when a delivery of a stream goes back unsent, what the home node has sent behind it goes
+back too. The inlet takes the link credit away, and asks for an answer: nothing that was on its way comes behind that.
+Then it grants anew, and the home node begins again with what went back.
 """
 
 from collections.abc import Callable
@@ -28,9 +32,12 @@ class Inlet:
     """One link to consume. The connection calls the methods that end in the past tense; the rest is for the queue."""
 
     __slots__ = (
+        "_asked_behind",
         "_awaited",
         "_counters",
         "_echo_out",
+        "_goes_back",
+        "_in_order",
         "_lost",
         "_probe_at",
         "_stale",
@@ -40,9 +47,14 @@ class Inlet:
     )
 
     def __init__(
-        self, attachment: Attachment, counters: QueueCounters, lost: Callable[["Inlet", EngineError], None]
+        self,
+        attachment: Attachment,
+        counters: QueueCounters,
+        lost: Callable[["Inlet", EngineError], None],
+        *,
+        in_order: bool = False,
     ) -> None:
-        """``lost`` is called when the link is over, but for :meth:`close`."""
+        """``lost`` is called when the link is over, but for :meth:`close`. ``in_order``: the queue is a stream."""
         self.attachment = attachment
         self._counters = counters
         self._lost = lost
@@ -53,6 +65,10 @@ class Inlet:
         """Whether an answer of the home node is out, and whether the client waits for it."""
         self._stale = False
         """The grant has changed since the question."""
+        self._in_order = in_order
+        self._goes_back = self._asked_behind = False
+        """Whether a delivery of a stream has gone back, so that what comes behind it goes back too; and whether the
+        answer that is out is behind all of that."""
         self._probe_at = -inf
         """When the home node is asked although no client asks (monotonic seconds)."""
 
@@ -62,7 +78,7 @@ class Inlet:
         """Pass the grant on, at this time (monotonic seconds)."""
         attachment = self.attachment
         asked = attachment.asked or attachment.drain
-        if self.link is None or self._awaited or (self._echo_out and asked):
+        if self.link is None or self._goes_back or self._awaited or (self._echo_out and asked):
             self._stale = True
             return
         echo = not self._echo_out and (asked or now >= self._probe_at)
@@ -70,13 +86,15 @@ class Inlet:
         self.link.grant(attachment.grant, drain=attachment.drain, echo=echo)
         if echo:
             self._probe_at = now + PROBE_SECONDS
-        if not asked:
+        if not asked and attachment.replies_due:
             attachment.reply(self.available)
 
     def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
         """Settle deliveries by their numbers for the consumer, both inclusive."""
         for batch in self.attachment.unsettled.remove(first, last):
             self._settle(batch, disposal)
+            if isinstance(disposal, Return) and disposal.unsent:
+                self._go_back()
 
     def stop(self) -> None:
         """The consumer gets no more messages, and keeps those that it has."""
@@ -105,9 +123,10 @@ class Inlet:
     ) -> None:
         """Messages have come, with numbers of the session from ``first`` up. The list belongs to the consumer."""
         attachment, count = self.attachment, len(entries)
-        if (excess := count - attachment.grant) > 0:
+        if (excess := count if self._goes_back else count - attachment.grant) > 0:
             if self.link is not None:
                 self.link.settle(first + count - excess, first + count - 1, UNSENT)
+                self._go_back()
             count -= excess
             if not count:
                 return
@@ -136,10 +155,20 @@ class Inlet:
             if places:
                 consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1], moved))
 
+    def began(self, offset: int) -> None:
+        """The home node has said where in its stream the consumer begins."""
+        self.attachment.consumer.begins_at = offset
+
     def answered(self, available: int) -> None:
         """The home node has answered the last echo: all that its grant brings at once has come."""
         self.available = available
         self._echo_out = self._awaited = False
+        if self._goes_back and not self._asked_behind:
+            self._ask_behind()
+            return
+        if self._goes_back:
+            self._goes_back = self._asked_behind = False
+            self._stale = True
         if self._stale:
             self.pass_on()
         elif self.attachment.replies_due:
@@ -156,6 +185,22 @@ class Inlet:
         """The link is over, by the home node or because it was lost. What the consumer holds is the home node's."""
         self.link = None
         self._lost(self, error)
+
+    def _go_back(self) -> None:
+        """The home node gets a delivery back. Of a stream take nothing more until it has begun there again."""
+        if not self._in_order or self._goes_back or self.link is None:
+            return
+        self._goes_back = True
+        if self._echo_out:  # that answer may come before what is on its way
+            self.link.grant(0, drain=False, echo=False)
+        else:
+            self._ask_behind()
+
+    def _ask_behind(self) -> None:
+        """Ask for an answer behind all that is on its way."""
+        self._asked_behind = self._echo_out = True
+        if self.link is not None:
+            self.link.grant(0, drain=False, echo=True)
 
     def _settle(self, batch: Batch, disposal: Disposal | Return) -> None:
         if self.link is None:

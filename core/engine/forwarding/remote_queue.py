@@ -223,7 +223,8 @@ class RemoteQueue:
             raise self.unreachable(down)
         if attachment.consumer.options.holder or attachment.consumer.options.copies is not None:
             raise self.elsewhere()
-        inlet = self._inlets[attachment] = Inlet(attachment, self.counters, self._lost)
+        of_stream = self.options.type is QueueType.STREAM
+        inlet = self._inlets[attachment] = Inlet(attachment, self.counters, self._lost, in_order=of_stream)
         self.attachments.attach(attachment)
         inlet.link = self._home.new_receiver(self._virtual_host, self.name, attachment.consumer.options, inlet)
 

@@ -42,7 +42,7 @@ from core.engine.ready.remains import LetGo
 from core.engine.ready.waits import Waits
 from core.engine.stream.chunk_log import ChunkLog
 from core.engine.stream.group_stream import GroupStream
-from core.errors import EngineError, Invalid, PreconditionFailed
+from core.errors import EngineError, HomeLost, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
 from core.message import Attributes, Origin, Return, Route, like_ranges, part_of
 from core.slices import Walk
@@ -333,7 +333,7 @@ class StreamQueue:
             self._retain_at = 0.0
             begins, self._begins = self._begins, {}
             for attachment, position in begins.items():
-                self._readers[attachment] = _Reader(self._begin(position), attachment.consumer.options.stream)
+                self._read(attachment, position)
 
     def dispatch(self, now: Now) -> int:
         """Deliver committed messages to readers within their grants, then answer the grants, then remove old
@@ -410,19 +410,30 @@ class StreamQueue:
 
     def attach(self, attachment: Attachment) -> None:
         """Add a consumer, which has no grant yet. Raises PreconditionFailed for a getter: basic.get does not work on
-        streams."""
+        streams. Raises HomeLost for a consumer that is to begin at the end, if only another node may know where that
+        is."""
         consumer = attachment.consumer
         if consumer.options.getter or consumer.options.holder:
             raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
         options = consumer.options.stream
+        held = self._group is not None and not self._term
+        if held and options.position in (StreamPosition.NEXT, StreamPosition.LAST):
+            raise HomeLost(
+                f"stream '{self.name}': no node is known to lead it now, so where it ends is not known; attach again"
+            )
         self._log.commit(synced=self._synced)
         attachment.sequence_key = OFFSET_ANNOTATION
         attachment.bound(self.options)
-        if self._group is not None and not self._term:
+        if held:
             self._begins[attachment] = options.position
         else:
-            self._readers[attachment] = _Reader(self._begin(options.position), options)
+            self._read(attachment, options.position)
         self.attachments.attach(attachment)
+
+    def _read(self, attachment: Attachment, position: StreamPosition | float) -> None:
+        """Have a consumer begin to read, and note where, for the next leader."""
+        begin = attachment.consumer.begins_at = self._begin(position)
+        self._readers[attachment] = _Reader(begin, attachment.consumer.options.stream)
 
     def _begin(self, position: StreamPosition | float) -> int:
         log = self._log
@@ -451,13 +462,15 @@ class StreamQueue:
     def settle(self, attachment: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Count the unsettled deliveries in the range (delivery numbers, both inclusive) as settled, with any outcome.
 
-        Only for messages that never left the broker does the reader go back to their offset.
+        Only for messages that never left the broker does the reader go back to their offset. All deliveries behind
+        them come again then, so their numbers are settled too: when they are returned later, nothing happens.
         """
         settled = attachment.unsettled.remove(first, last)
         count = sum(map(len, settled))
         if isinstance(disposal, Return) and disposal.unsent:
             reader = self._readers.get(attachment)
-            if settled and reader is not None:  # unsent messages are always the newest
+            if settled and reader is not None:
+                attachment.unsettled.remove(last + 1, attachment.consumer.next_number - 1)
                 reader.offset = min(reader.offset, settled[0].sequences[0])
             return True
         if isinstance(disposal, Return):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.access.rights import Permission
+from core.access.rights import Permission, TopicPermission
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Operation, Right
 from tests.core.operations.escalation import (
@@ -134,6 +134,38 @@ async def test_a_user_without_the_virtual_host_manages_nothing():
     async with client_of(facts.application()) as client:
         for path in ("/api/queues", "/api/whoami", "/api/vhosts"):
             assert (await client.get(path, headers=basic("management"))).status_code == FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "allowed"),
+    [
+        ("orders", None, (False, False, True)),
+        ("archive", None, (False, False, False)),
+        ("amq.default", None, (False, True, False)),
+        ("orders.events", None, (False, True, True)),
+        ("orders.events", "reader.new", (False, True, False)),
+        ("orders.events", "writer.new", (False, False, False)),
+    ],
+)
+async def test_an_operator_is_told_in_advance_what_a_user_may_do(
+    name: str, key: str | None, allowed: tuple[bool, bool, bool]
+):
+    facts = place()
+    users = facts.control.users
+    users.set_permission("management", Permission(write="^(amq[.]default|orders[.]events)$", read="^orders"))
+    users.set_topic_permission("management", "orders.events", TopicPermission(write="^reader[.]"), "/")
+    query = {"name": name} if key is None else {"name": name, "key": key}
+    async with client_of(facts.application()) as client:
+        path = "/api/headgate/permissions/management"
+        answer = (await client.get(path, params=query, headers=basic("administrator"))).json()
+        assert tuple(answer[what] for what in ("configure", "write", "read")) == allowed
+        assert (answer["user"], answer["vhost"], answer["refusal"]) == ("management", "/", None)
+        users.set_permission("management", None)
+        answer = (await client.get(path, params=query, headers=basic("administrator"))).json()
+        assert not any(answer[what] for what in ("configure", "write", "read"))
+        assert answer["refusal"] == "access to vhost '/' refused for user 'management'"
+        missing = await client.get("/api/headgate/permissions/noone", params=query, headers=basic("administrator"))
+        assert missing.status_code == 404
 
 
 # --- who asks over HTTP --------------------------------------------------------------------------------------------

@@ -61,20 +61,32 @@ export function facts(pairs) {
   );
 }
 
-/** A strip of large figures, updated by name: `figures([["in", "messages in"]])` has `show({in: "12/s"}, {in: "wait"})`. */
-export function figures(named, { small = false } = {}) {
+/** All fields of a thing, as pairs; the names of those without a value stand together at the end. */
+export function everything(pairs) {
+  const [known, unset] = [true, false].map((wanted) => pairs.filter(([, value]) => (value !== "–") === wanted));
+  return [facts(known), unset.length > 0 && element("p", { class: "unset" }, `Not set: ${unset.map(([name]) => name).join(", ")}.`)].filter(Boolean);
+}
+
+/**
+ * A strip of large figures, updated by name: `figures([["in", "messages in"]])` has `show({in: "12/s"}, {in: "wait"})`.
+ * Labels may be given with the values. `rare` are those that are left out as long as they have no value.
+ */
+export function figures(named, { small = false, rare = [] } = {}) {
   const values = new Map();
   const boxes = named.map(([key, label]) => {
     const value = element("dd", {}, "–");
-    const box = element("div", { class: "figure" }, element("dt", {}, label), value);
-    values.set(key, [box, value]);
+    const name = element("dt", {}, label);
+    const box = element("div", { class: "figure", hidden: rare.includes(key) }, name, value);
+    values.set(key, [box, value, name]);
     return box;
   });
   return {
     node: element("dl", { class: "figures" }, boxes),
-    show(texts, tones = {}) {
-      for (const [key, [box, value]] of values) {
+    show(texts, tones = {}, labels = {}) {
+      for (const [key, [box, value, name]] of values) {
         say(value, texts[key] ?? "–");
+        if (labels[key]) say(name, labels[key]);
+        box.hidden = rare.includes(key) && value.textContent === "–";
         box.className = `figure ${small || isWord(texts[key]) ? "small" : ""} ${tones[key] ?? ""}`;
       }
     },

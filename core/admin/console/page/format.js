@@ -4,6 +4,7 @@ const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const ONE_PLACE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const NOTHING = "–";
+const NAMES = { vhost: "virtual host", tls: "TLS" };
 
 export function number(value) {
   return typeof value === "number" && Number.isFinite(value) ? WHOLE.format(value) : NOTHING;
@@ -37,9 +38,15 @@ export function duration(seconds) {
   if (seconds < 10) return `${ONE_PLACE.format(seconds)} s`;
   const whole = Math.floor(seconds);
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+  if (whole < 3600) return inTwo(whole, 60, "min", 1, "s");
+  if (whole < 86_400) return inTwo(whole, 3600, "h", 60, "min");
+  return inTwo(whole, 86_400, "d", 3600, "h");
+}
+
+/** Two units; the smaller one is left out where there is none of it. */
+function inTwo(seconds, large, largeUnit, small, smallUnit) {
+  const rest = Math.floor((seconds % large) / small);
+  return `${Math.floor(seconds / large)} ${largeUnit}${rest > 0 ? ` ${rest} ${smallUnit}` : ""}`;
 }
 
 export function share(part) {
@@ -70,6 +77,21 @@ export function plain(value) {
   if (Array.isArray(value)) return value.length === 0 ? NOTHING : value.map(plain).join(", ");
   if (typeof value === "object") return Object.keys(value).length === 0 ? NOTHING : JSON.stringify(value);
   return String(value);
+}
+
+/** A field of a snapshot as [name, value]: with the unit that the name of the field has at its end, or what it is called elsewhere. */
+export function fact(field, value) {
+  const name = NAMES[field] ?? words(field);
+  if (typeof value === "string") return [name, field === "state" ? value.toLowerCase() : plain(value)];
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    return [name, plain(Object.entries(value).map(([key, one]) => `${key} = ${written(one)}`))];
+  }
+  if (field.endsWith("_seconds")) return [name.slice(0, -" seconds".length), duration(value)];
+  if (field.endsWith("_ms")) return [name.slice(0, -" ms".length), value === null ? NOTHING : duration(value / 1000)];
+  if (typeof value !== "number") return [name, plain(value)];
+  if (field.endsWith("_at")) return [name, moment(value)];
+  if (field.endsWith("_port")) return [name, String(value)]; // a number that is not counted
+  return [name, /(^|_)bytes?(_|$)/.test(field) ? bytes(value) : plain(value)];
 }
 
 /** The name of a field, as words. */

@@ -11,6 +11,7 @@
 
 import { opened } from "./dialog.js";
 import { bar, element, say } from "./dom.js";
+import { number } from "./format.js";
 import { badge } from "./reasons.js";
 
 const COLUMNS_KEY = "headgate-columns";
@@ -27,6 +28,7 @@ export class Table {
   #body = element("tbody", { role: "rowgroup" });
   #more = element("p", { class: "empty", role: "status", hidden: true });
   #wanted = [];
+  #count = element("span", { class: "count" });
   #headings;
   #caption;
   #off; // the titles of the columns that are not shown
@@ -54,7 +56,7 @@ export class Table {
       this.#show();
     });
     const choice = element("button", { type: "button", "aria-label": `Columns of ${caption}`, on: { click: () => this.#choose() } }, "Columns");
-    return element("div", { class: "tools" }, field, choice);
+    return element("div", { class: "tools" }, field, choice, this.#count);
   }
 
   #hide(cells) {
@@ -145,6 +147,7 @@ export class Table {
         this.#lines.delete(key);
       }
     }
+    say(this.#count, this.#wanted.length > 0 ? `${number(sorted.length)} of ${number(this.#rows.length)}` : `${number(this.#rows.length)} in all`);
     const nothing = sorted.length === 0 && this.#rows.length > 0;
     this.#more.hidden = sorted.length <= ROWS_MAX && !nothing;
     say(this.#more, nothing ? `None of ${this.#rows.length} has “${this.#wanted.join(" ")}” in it.` : `${ROWS_MAX} of ${sorted.length} are shown. Search for fewer; the command line lists all.`);

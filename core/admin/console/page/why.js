@@ -2,7 +2,7 @@
 
 import { at, DEFAULT_HOST, get, inHost, Refused } from "./api.js";
 import { element, facts } from "./dom.js";
-import { duration, moment, plain, words } from "./format.js";
+import { duration, fact, moment } from "./format.js";
 import { badge } from "./reasons.js";
 
 const REFRESH_MS = 1000;
@@ -85,7 +85,7 @@ function told(answer) {
 function numbers(title, found = {}) {
   const pairs = Object.entries(found);
   if (pairs.length === 0) return [];
-  return [element("h3", {}, title), facts(pairs.map(([name, value]) => [words(name), plain(value)]))];
+  return [element("h3", {}, title), facts(pairs.map((pair) => fact(...pair)))];
 }
 
 function waiting(title, side) {

@@ -76,3 +76,21 @@ def test_filters(peer: Wire091Peer):
     assert b"blue" in peer.bodies()
     method = BasicConsume(queue="q", arguments={"x-stream-filter": [1]})
     assert peer.refusal(1, method)[0] == 406
+
+
+def test_what_waits_behind_a_delivery_that_went_back_goes_back_too(peer: Wire091Peer):
+    """The channel gets room while it takes deliveries that were made before: another queue is deleted."""
+    peer.declare("other")
+    peer.call(1, BasicQos(prefetch_count=2, global_=True), BasicQosOk)
+    peer.consume(consumer_tag="mine")
+    peer.consume("other", consumer_tag="other")
+    peer.publish(2, numbered(2), routing_key="other")
+    assert [method.consumer_tag for method, _, _ in peer.deliveries()] == ["other"] * 2
+    peer.front_end.output_backlog(2**40)  # it takes no actions
+    peer.broker.fill([b"10"])
+    peer.broker.engine.begin_deleting_here("other", peer)
+    peer.broker.fill([b"11"])
+    peer.front_end.output_backlog(0)
+    peer.touch()
+    peer.broker.run()
+    assert peer.bodies() == [b"10", b"11"]

@@ -13,10 +13,10 @@ from tests.kit.home_node import RecordedReceiver
 class Case:
     """An inlet with its consumer, whose client gives link credit."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = False) -> None:
         self.mailbox = Mailbox(lambda: None)
         self.attachment = Attachment(Consumer(1, "q", self.mailbox, ConsumeOptions(), None))
-        self.inlet = Inlet(self.attachment, QueueCounters(), lambda inlet, error: None)
+        self.inlet = Inlet(self.attachment, QueueCounters(), lambda inlet, error: None, in_order=in_order)
         self.link = RecordedReceiver()
         self.inlet.link = self.link
 
@@ -103,3 +103,57 @@ def test_what_comes_beyond_a_grant_that_was_lowered_goes_back_unsent():
     assert case.link.settled == [(9, 11, UNSENT)]
     delivered = [action for action in case.mailbox.take() if isinstance(action, Delivered)]
     assert [len(action.entries) for action in delivered] == [2]
+
+
+def delivered(case: Case) -> int:
+    """How many messages the consumer has got since the last call. Answers are dropped."""
+    return sum(len(action.entries) for action in case.mailbox.take() if isinstance(action, Delivered))
+
+
+def test_of_a_stream_what_comes_behind_a_delivery_that_went_back_goes_back_too():
+    case = Case(in_order=True)
+    case.grant(10, 0.0)
+    case.inlet.answered(0)
+    case.came(2)
+    assert delivered(case) == 2
+    case.inlet.settle(1, 1, UNSENT)
+    case.inlet.delivered(2, [b"x"] * 3, Attributes(), delivery_count=0, first_acquirer=True)
+    assert case.link.settled == [(1, 1, UNSENT), (2, 4, UNSENT)]
+    assert case.link.grants[1:] == [(0, False, True)], "it asks behind what is on its way"
+    case.grant(5, 0.0)
+    assert case.replies() == []
+    case.inlet.answered(4)
+    assert case.link.grants[2:] == [(5, False, False)]
+    assert case.replies() == [(4, 0)]
+    case.came(4)
+    assert delivered(case) == 4
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_of_a_stream_an_answer_that_was_out_before_is_not_the_one_behind(drain):
+    case = Case(in_order=True)
+    case.grant(10, 0.0, asked=True, drain=drain)
+    case.came(2)
+    case.inlet.settle(0, 1, UNSENT)
+    assert case.link.grants[1:] == [(0, False, False)]
+    case.inlet.answered(0)
+    assert case.link.grants[2:] == [(0, False, True)]
+    case.inlet.delivered(2, [b"x"] * 3, Attributes(), delivery_count=0, first_acquirer=True)
+    case.inlet.answered(0)
+    assert case.link.grants[3:] == [(8, drain, True)], "the client still waits for its answer"
+    assert (delivered(case), case.replies()) == (2, [])
+    case.came(5)
+    case.inlet.answered(0)
+    assert case.replies() == [(0, 3 if drain else 0)]
+
+
+def test_of_a_stream_a_grant_comes_anew_without_an_answer_to_a_client_that_has_one():
+    case = Case(in_order=True)
+    case.grant(10, 0.0)
+    case.inlet.answered(0)
+    case.came(2)
+    case.inlet.settle(0, 1, UNSENT)
+    case.mailbox.take()
+    case.inlet.answered(2)
+    assert case.link.grants[2:] == [(8, False, False)]
+    assert case.replies() == []

@@ -349,6 +349,24 @@ def test_what_never_left_the_broker_is_delivered_again():
     assert [offset for offset, _ in got(reader)] == [7, 9, 11, 13, 15, 17, 19]
 
 
+def test_what_is_behind_a_delivery_that_went_back_comes_again_once_however_often_it_is_returned():
+    stream = StreamAtWork()
+    stream.settle_down(*bodies(6))
+    reader = stream.consumer(FIRST)
+    stream.queue.grant(reader, 6, drain=False)
+    stream.turn()
+    assert got(reader) == numbered(6)
+    stream.queue.settle(reader, 1, 2, Return(unsent=True))
+    assert stream.queue.unacknowledged == 1
+    stream.queue.grant(reader, 4, drain=False)
+    stream.turn()
+    assert got(reader) == numbered(4, first=1)
+    stream.queue.settle(reader, 3, 5, Return(unsent=True))
+    stream.queue.grant(reader, 4, drain=False)
+    stream.turn()
+    assert got(reader) == numbered(1, first=5)
+
+
 def test_a_consumer_that_leaves_takes_nothing_with_it_and_gives_nothing_back():
     stream = StreamAtWork()
     stream.settle_down(*bodies(5))

@@ -2,9 +2,9 @@
 
 import { actionButtons, actionsButton } from "../actions.js";
 import { at, get, list, timeLineOf } from "../api.js";
-import { timeLine } from "../chart.js";
-import { card, element, empty, facts, figures, heading } from "../dom.js";
-import { bytes, duration, moment, number, plain, rate, speed, words } from "../format.js";
+import { timeLine, YES_OR_NO } from "../chart.js";
+import { card, element, empty, everything, figures, heading } from "../dom.js";
+import { bytes, duration, fact, moment, number, plain, rate, speed, words } from "../format.js";
 import { connectionHref, linkHref, pageHref, queueHref, sessionHref } from "../places.js";
 import { Rates } from "../rates.js";
 import { toneOf } from "../reasons.js";
@@ -46,7 +46,7 @@ const sessionColumns = (done) => [
   { title: "", of: (row) => ({ buttons: actionsButton("session", row, { called: `session ${row.identity}`, done }) }) },
 ];
 
-export function connectionsPage({ live, host, again }) {
+export function connectionsPage({ live, why, host, again }) {
   const stalled = () => new Map(live.stalls.map((stall) => [stall.connection, stall]));
   let waits = stalled();
   const rates = new Rates({ rate_in: "bytes_in", rate_out: "bytes_out" });
@@ -66,8 +66,11 @@ export function connectionsPage({ live, host, again }) {
     { title: "since", extra: true, of: (row) => moment(row.accepted_at), sort: (row) => row.accepted_at ?? 0 },
     { title: "bytes received", extra: true, number: true, of: (row) => bytes(row.bytes_in), sort: (row) => row.bytes_in },
     { title: "bytes sent", extra: true, number: true, of: (row) => bytes(row.bytes_out), sort: (row) => row.bytes_out },
-    { title: "", of: (row) => ({ buttons: actionsButton("connection", row, { called: `connection ${row.identity}`, done: again }) }) },
+    { title: "", of: (row) => ({ buttons: [asks(row), ...actionsButton("connection", row, { called: `connection ${row.identity}`, done: again })] }) },
   ], { search: true });
+  function asks({ identity }) {
+    return ["why", (event) => why.show("connections", identity, event.currentTarget), `why connection ${identity} waits`];
+  }
   const none = empty("No connections", "Clients connect with `amqp://USER:PASSWORD@HOST:5672`. To try it: `headgate publish /queues/QUEUE hello`");
   return {
     node: element("div", {}, heading("Connections", { about: "Every client that is connected, what it waits for, and how much comes and goes. Its name leads to its sessions and links." }), card(null, table.node, none)),
@@ -110,7 +113,7 @@ export function connectionPage({ live, why, again }, identity) {
       links.update(withReasons(rates.of(own[1]), live));
       channels.update(own[2]);
       Object.values(parts).forEach((part, index) => (part.hidden = own[index].length === 0));
-      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
+      rest.replaceChildren(...everything(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
   };
 }
@@ -144,7 +147,7 @@ export function sessionPage({ live, why, again }, identity) {
         windows.update(line.times, [line.series.incoming_window, line.series.remote_incoming_window]);
         unsettled.update(line.times, [line.series.unsettled_in, line.series.unsettled_out]);
       }
-      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
+      rest.replaceChildren(...everything(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
     close() {
       windows.close();
@@ -156,7 +159,7 @@ export function sessionPage({ live, why, again }, identity) {
 export function linkPage({ live, why, again }, identity) {
   const [connection, channel] = identity.split("/");
   const session = `${connection}/${channel}`;
-  const strip = figures([["credit", "link credit"], ["open", "unconfirmed or waiting"], ["oldest", "oldest unsettled"], ["count", "delivery count"], ["limit", "limited by"], ["trip", "round trip"], ["waits", "waits for"], ["since", "for how long"]]);
+  const strip = figures([["credit", "link credit"], ["open", "unconfirmed or waiting"], ["oldest", "oldest unsettled"], ["count", "delivery count"], ["limit", "limited by"], ["trip", "round trip"], ["waits", "waits for"], ["since", "for how long"]], { rare: ["oldest", "limit", "trip", "since"] });
   const ownCredit = timeLine("Link credit in the last five minutes", [
     { name: "link credit", show: number, step: true, fill: true }, { name: "unconfirmed or unsettled", show: number, step: true },
     { name: "window", show: number, step: true },
@@ -166,7 +169,7 @@ export function linkPage({ live, why, again }, identity) {
   ]);
   const blocked = timeLine("Blocked in the last five minutes", [
     { name: "blocked", show: (value) => (value ? "yes" : "no"), step: true, tone: "wait", fill: true },
-  ]);
+  ], { scale: YES_OR_NO });
   const windows = timeLine("Windows of its session in the last five minutes", [
     { name: "incoming window", show: number, step: true }, { name: "client's incoming window", show: number, step: true },
   ]);
@@ -196,7 +199,7 @@ export function linkPage({ live, why, again }, identity) {
         blocked.update(times, [series.blocked]);
       }
       if (sessionLine !== null) windows.update(sessionLine.times, [sessionLine.series.incoming_window, sessionLine.series.remote_incoming_window]);
-      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
+      rest.replaceChildren(...everything(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
     close() {
       [ownCredit, rates, blocked, windows].forEach((one) => one.close());
@@ -220,10 +223,8 @@ function withReasons(links, live) {
 
 function shown([field, value], host) {
   if (field === "connection") return [words(field), element("a", { href: connectionHref(value) }, value)];
-  if (field.endsWith("_port")) return [words(field), String(value)]; // a number that is not counted
-  if (field === "accepted_at") return ["accepted at", moment(value)];
   if (field === "address" && String(value).startsWith("/queues/")) {
     return ["address", element("a", { href: queueHref(decodeURIComponent(value.slice(8)), host) }, value)];
   }
-  return [words(field), plain(value)];
+  return fact(field, value);
 }

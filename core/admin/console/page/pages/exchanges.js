@@ -2,8 +2,8 @@
 
 import { actionButtons, actionsButton, makeButton } from "../actions.js";
 import { at, may, rabbit } from "../api.js";
-import { card, element, empty, facts, heading } from "../dom.js";
-import { plain, words } from "../format.js";
+import { card, element, empty, everything, heading } from "../dom.js";
+import { fact, plain } from "../format.js";
 import { exchangeHref, pageHref, queueHref } from "../places.js";
 import { Table } from "../table.js";
 
@@ -74,7 +74,7 @@ export function exchangePage({ host, again }, name) {
       bindings.update(bound);
       bindings.node.hidden = bound.length === 0;
       none.hidden = bound.length > 0;
-      rest.replaceChildren(facts(Object.entries(found).map(([field, value]) => [words(field), plain(value)])));
+      rest.replaceChildren(...everything(Object.entries(found).map((pair) => fact(...pair))));
     },
   };
 }

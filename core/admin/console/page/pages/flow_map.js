@@ -17,6 +17,7 @@ const NODE_GAP = 14;
 const SLOT = 22; // px between the ends of two pipes at one node: room for the words of one
 const TOP = 28; // for the names of the columns
 const LETTER = 7.4; // px, of a letter on average, in wide fonts
+const SMALL_LETTER = 6.4; // of the second line of a node
 const ASIDE = 10; // px from a node to the words on a pipe
 const BEND_SHARE_MIN = 0.2; // of the room between two columns, in which pipes change their height
 const COLUMNS = [["publishers", "Publishers"], ["addresses", "Addresses"], ["consumers", "Consumers"]];
@@ -251,15 +252,15 @@ function drawnNode({ x, y, width, height, node, column, waits }) {
     : `${node.connection} · ${node.peer}`;
   const middle = y + height / 2;
   return drawn(
-    "g", { class: `node ${waits ? "wait" : ""}` }, drawn("title", {}, title),
+    "g", { class: `node ${waits ? "wait" : ""}` }, drawn("title", {}, `${title}, ${detail}`),
     drawn("rect", { x, y, width, height, rx: 6 }),
-    drawn("text", { x: x + 12, y: middle - 3 }, cut(title, width)), drawn("text", { class: "detail", x: x + 12, y: middle + 13 }, cut(detail, width)),
+    drawn("text", { x: x + 12, y: middle - 3 }, cut(title, width, LETTER)), drawn("text", { class: "detail", x: x + 12, y: middle + 13 }, cut(detail, width, SMALL_LETTER)),
   );
 }
 
 /** SVG does not cut text. */
-function cut(text, width) {
-  const letters = Math.floor((width - 24) / LETTER);
+function cut(text, width, letter) {
+  const letters = Math.floor((width - 24) / letter);
   return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
 }
 

@@ -2,10 +2,10 @@
 
 import { actionButtons, actionsButton, makeButton } from "../actions.js";
 import { at, get, inHost, listed, may, rabbit, timeLineOf } from "../api.js";
-import { timeLine } from "../chart.js";
+import { AGE, timeLine } from "../chart.js";
 import { opened } from "../dialog.js";
-import { card, element, empty, facts, figures, heading } from "../dom.js";
-import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
+import { card, element, empty, everything, figures, heading } from "../dom.js";
+import { bytes, duration, fact, moment, number, plain, rate } from "../format.js";
 import { pageHref, queueHref, shownName } from "../places.js";
 import { Rates } from "../rates.js";
 import { Table } from "../table.js";
@@ -59,7 +59,7 @@ export function queuePage({ why, host, again }, name) {
   const depth = timeLine("Messages in the queue in the last five minutes", [
     { name: "ready", show: number, fill: true }, { name: "unsettled", show: number },
   ]);
-  const age = timeLine("Age of the oldest ready message in the last five minutes", [{ name: "oldest", show: duration }]);
+  const age = timeLine("Age of the oldest ready message in the last five minutes", [{ name: "oldest", show: duration }], { scale: AGE });
   const rates = timeLine("Messages a second in the last five minutes", [
     { name: "in", show: rate }, { name: "out", show: rate }, { name: "settled", show: rate },
   ]);
@@ -98,7 +98,7 @@ export function queuePage({ why, host, again }, name) {
         age.update(times, [series.oldest_ready_seconds]);
         rates.update(times, [series.publish_rate, series.deliver_rate, series.ack_rate]);
       }
-      rest.replaceChildren(facts(Object.entries(row).map(([field, value]) => [words(field), plain(value)])));
+      rest.replaceChildren(...everything(Object.entries(row).map((pair) => fact(...pair))));
     },
     close() {
       depth.close();

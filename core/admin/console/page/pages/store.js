@@ -1,12 +1,9 @@
 /** The store: how much waits for the disk, and how long the disk takes. */
 
 import { get, list } from "../api.js";
-import { bar, card, element, empty, facts, figures, heading } from "../dom.js";
-import { bytes, duration, number, words } from "../format.js";
+import { bar, card, element, empty, everything, figures, heading } from "../dom.js";
+import { bytes, duration, fact, number } from "../format.js";
 import { Table } from "../table.js";
-
-const BYTE_FIELDS = new Set(["staged_bytes", "written_bytes"]);
-const SECOND_FIELDS = new Set(["write_seconds", "sync_seconds", "last_sync_seconds"]);
 
 export function storePage() {
   const lanes = new Map();
@@ -44,8 +41,12 @@ function laneCard(name, room) {
   ]);
   const histograms = element("div", { class: "pair" });
   const rest = element("div");
-  room.append(card(name, element("div", { class: "inside" }, strip.node, histograms, element("details", {}, element("summary", {}, "All counters"), rest))));
+  const used = element("div", {}, strip.node, histograms, element("details", {}, element("summary", {}, "All counters"), rest));
+  const unused = element("p", { class: "faint" }, "Nothing has been written to it since the broker has started.");
+  room.append(card(name, element("div", { class: "inside" }, used, unused)));
   return (lane) => {
+    unused.hidden = lane.batches > 0 || lane.staged_bytes > 0 || Boolean(lane.failed);
+    used.hidden = !unused.hidden;
     strip.show({
       staged: bytes(lane.staged_bytes), written: bytes(lane.written_bytes), batches: number(lane.batches), syncs: number(lane.syncs),
       mean: lane.syncs ? duration(lane.sync_seconds / lane.syncs) : "–", last: lane.syncs ? duration(lane.last_sync_seconds) : "–",
@@ -54,15 +55,8 @@ function laneCard(name, room) {
       histogram("How long syncs take", lane.sync_histogram, duration),
       histogram("Messages in a batch", lane.batch_histogram, number),
     );
-    const plain = Object.entries(lane).filter(([, value]) => typeof value !== "object");
-    rest.replaceChildren(facts(plain.map(([field, value]) => [words(field), shown(field, value)])));
+    rest.replaceChildren(...everything(Object.entries(lane).filter(([, value]) => typeof value !== "object").map((pair) => fact(...pair))));
   };
-}
-
-function shown(field, value) {
-  if (BYTE_FIELDS.has(field)) return bytes(value);
-  if (SECOND_FIELDS.has(field)) return duration(value);
-  return typeof value === "number" ? number(value) : String(value);
 }
 
 /** A line for each bucket that is used, and for those between. */
