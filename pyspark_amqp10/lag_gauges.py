@@ -1,7 +1,7 @@
-"""The lag of running queries as Prometheus gauges.
+"""The lag of running queries, and the flow control at their sources, as Prometheus gauges.
 
 Spark allows no metrics of its own to a source in Python: ``sources[].metrics`` in the progress of a query stays empty.
-But the progress has the offsets, and these carry the lag: for streams in the latest offset, for queues in the offset at
+But the progress has the offsets, and these carry both: for streams in the latest offset, for queues in the offset at
 which a batch ended. A listener in the driver reads it there after each micro-batch.
 
 Bound: one value of each gauge for each source of a running query. A query that ended has none.
@@ -28,8 +28,13 @@ GAUGES: Final = {
     "rows": ("amqp10_source_lag_rows", "Messages that the query has not read yet"),
     "bytes": ("amqp10_source_lag_bytes", "Bytes of the messages that the query has not read yet"),
     "seconds": ("amqp10_source_lag_seconds", "How long the oldest message that the query has not read yet has waited"),
+    "blocked": (
+        "amqp10_source_blocked_share",
+        "The share of the last minute, from 0 to 1, for which a publisher of the addresses has waited",
+    ),
+    "link_credit": ("amqp10_source_link_credit", "The most link credit that the query gives on a link at once"),
 }
-"""For each key in the offsets: the name of its gauge, and its help text."""
+"""For each key of ``lag`` and ``flow`` in the offsets: the name of its gauge, and its help text."""
 
 
 class SourceLag(NamedTuple):
@@ -57,7 +62,9 @@ def _lag_in(text: str | None) -> SourceLag | None:
         return None
     if not isinstance(offset, dict) or offset.get("amqp10") != VERSION or not isinstance(offset.get("lag"), dict):
         return None
-    return SourceLag(",".join(offset["offsets"]), {name: offset["lag"].get(name) for name in GAUGES})
+    flow = offset.get("flow")
+    told = offset["lag"] | (flow if isinstance(flow, dict) else {})
+    return SourceLag(",".join(offset["offsets"]), {name: told.get(name) for name in GAUGES})
 
 
 class LagGauges(StreamingQueryListener):

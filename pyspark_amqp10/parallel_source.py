@@ -37,6 +37,7 @@ from pyspark_amqp10.offsets import (
     with_identities,
 )
 from pyspark_amqp10.options import SourceOptions
+from pyspark_amqp10.publisher_waits import UNKNOWN_WAITS
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pyspark_amqp10.queue_source import LOOK_AGAIN_S, numbers_of
 from pyspark_amqp10.rows import MessageRows
@@ -182,7 +183,7 @@ class ParallelQueueSource:
         rows = sum(len(one.numbers) for one in taken.values())
         if rows:
             self._mean_bytes = sum(one.size for one in taken.values()) / rows
-        end = with_identities(queue_json(ends, self._lag()), self._known.identities)
+        end = with_identities(queue_json(ends) | self._report(), self._known.identities)
         self._batch = PlannedBatch(start, end, taken)
         return end
 
@@ -287,13 +288,16 @@ class ParallelQueueSource:
             self._depths = QueueDepths(self._connection)
         return self._depths
 
-    def _lag(self) -> Json:
-        """What is left in the queues. A broker that fails to tell it does not end the query."""
+    def _report(self) -> Json:
+        """What the progress of the query shows beside the offsets: what is left in the queues, and the flow control at
+        them. A broker that fails to tell it does not end the query: the next fetch reports the reason."""
+        credit: Json = {"link_credit": min(self._options.link_credit, self._options.rows_max)}
         try:
             depths = self._asking()
-            return lag_of([depths.of(holder.link, self._mean_bytes) for holder in self._holders.values()])
+            lag = lag_of([depths.of(holder.link, self._mean_bytes) for holder in self._holders.values()])
+            return {"lag": lag, "flow": depths.waits.of(self._holders) | credit}
         except ClientError:
-            return lag_of([UNKNOWN])
+            return {"lag": lag_of([UNKNOWN]), "flow": UNKNOWN_WAITS | credit}
 
 
 # --- a task --------------------------------------------------------------------------------------------------------

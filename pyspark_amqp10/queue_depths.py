@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import ReceivingLink
 from pyspark_amqp10.offsets import Json
+from pyspark_amqp10.publisher_waits import PublisherWaits
 from pyspark_amqp10.requests import QueueFacts
 
 SECONDS_DIGITS: Final = 3
@@ -33,6 +34,8 @@ class QueueDepths:
     def __init__(self, connection: BlockingConnection, *, probe: bool = False) -> None:
         """``probe``: use flows also where the broker answers a request."""
         self._facts = QueueFacts(connection, ask=not probe)
+        self.waits = PublisherWaits(connection)
+        """How long publishers have waited."""
 
     def next_sequence(self, address: str) -> int | None:
         """The number that the next message of a queue will get; None when the broker does not say."""

@@ -42,6 +42,7 @@ from pyspark_amqp10.offsets import (
 )
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.parts import OFFSET_ANNOTATION, number_in
+from pyspark_amqp10.publisher_waits import UNKNOWN_WAITS
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pyspark_amqp10.rows import MessageRows
 from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another
@@ -150,7 +151,7 @@ class QueueSource:
             settlement.link.settle(*settlement[1:])
         end = start
         if ends != begins or self._known.differ(begins, written):
-            end = with_identities(queue_json(ends, self._lag()), self._known.identities)
+            end = with_identities(queue_json(ends) | self._report(), self._known.identities)
             self._batches.append(QueueBatch(end, batch.settlements))
             if self._options.settle == "fetch":
                 self.committed(end)
@@ -159,14 +160,16 @@ class QueueSource:
             self._left[address] -= ends[address].fetched - begins[address].fetched
         return columns, end
 
-    def _lag(self) -> Json:
-        """What is left in the queues. A broker that fails to tell it does not end the query: the next fetch reports the
-        reason."""
+    def _report(self) -> Json:
+        """What the progress of the query shows beside the offsets: what is left in the queues, and the flow control at
+        them. A broker that fails to tell it does not end the query: the next fetch reports the reason."""
+        credit: Json = {"link_credit": min(self._options.link_credit, self._options.rows_max)}
         try:
             depths = self._asking()
-            return lag_of([depths.of(link, self._mean_bytes) for link in self._links.values()])
+            lag = lag_of([depths.of(link, self._mean_bytes) for link in self._links.values()])
+            return {"lag": lag, "flow": depths.waits.of(self._links) | credit}
         except ClientError:
-            return lag_of([UNKNOWN])
+            return {"lag": lag_of([UNKNOWN]), "flow": UNKNOWN_WAITS | credit}
 
     def _asking(self) -> QueueDepths:
         assert self._connection is not None

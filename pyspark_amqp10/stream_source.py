@@ -36,6 +36,7 @@ from pyspark_amqp10.offsets import (
 )
 from pyspark_amqp10.options import Position, SourceOptions
 from pyspark_amqp10.parts import number_in
+from pyspark_amqp10.publisher_waits import UNKNOWN_WAITS, PublisherWaits
 from pyspark_amqp10.rows import MessageRows
 from pyspark_amqp10.stream_ends import Ends, StreamEnds, open_stream
 
@@ -60,6 +61,7 @@ class StreamSource:
         self._probe = probe
         self._connection: BlockingConnection | None = None
         self._asking: StreamEnds | None = None
+        self._waits: PublisherWaits | None = None
         self._ends: dict[str, Ends] = {}
         self._target: dict[str, int] | None = None
         """With AvailableNow: the offsets at which the query ends."""
@@ -122,7 +124,7 @@ class StreamSource:
         return split(ranges, self._options.min_partitions)
 
     def lag(self) -> Json:
-        """The present ends of the streams, and the lag of the planned batches."""
+        """The present ends of the streams, the lag of the planned batches, and the flow control at the streams."""
         ends = self._ask()
         report = self._json({address: one.end for address, one in ends.items()})
         lags = [
@@ -134,6 +136,8 @@ class StreamSource:
             "bytes": sum(size for _, size, _ in lags),
             "seconds": round(max((seconds for _, _, seconds in lags), default=0.0), 3),
         }
+        waits = UNKNOWN_WAITS if self._waits is None else self._waits.of(ends)
+        report["flow"] = waits | {"link_credit": self._options.link_credit}
         return report
 
     def close(self) -> None:
@@ -167,6 +171,7 @@ class StreamSource:
         if self._connection is None or self._asking is None or self._connection.failure is not None:
             self._connection = options.login.connect(container_id=options.container_id)
             self._asking = StreamEnds(self._connection, drain_time_out_s=options.drain_time_out_s, probe=self._probe)
+            self._waits = PublisherWaits(self._connection)
             self._found = None if options.pattern is None else FoundStreams(self._connection, options.pattern)
         addresses = options.addresses if self._found is None else self._found.addresses()
         self._ends = {address: self._asking.of(address) for address in addresses}

@@ -13,7 +13,8 @@ from pyspark_amqp10.offsets import Numbers, QueueOffset, queue_json, stream_json
 
 ID, RUN = UUID(int=1), UUID(int=2)
 LAG = {"rows": 3, "bytes": 300, "seconds": 1.5}
-STREAM = stream_json({"/queues/s": 9}) | {"lag": LAG}
+FLOW = {"blocked": 0.25, "link_credit": 1000}
+STREAM = stream_json({"/queues/s": 9}) | {"lag": LAG, "flow": FLOW | {"reason": "memory"}}
 QUEUE = queue_json({"/queues/b": QueueOffset(Numbers(), 1), "/queues/a": QueueOffset(Numbers([(0, 4)]), 5)}, LAG)
 
 
@@ -41,7 +42,10 @@ def shown(registry: CollectorRegistry, key: str, **labels: str) -> float | None:
 def test_a_lag_stands_in_the_latest_offset_of_streams_and_in_the_end_offset_of_queues():
     plain = json.dumps(stream_json({"/queues/s": 9}))
     found = lags_of(progress((json.dumps(STREAM), plain), (None, json.dumps(QUEUE))))
-    assert [(lag.addresses, lag.values) for lag in found] == [("/queues/s", LAG), ("/queues/a,/queues/b", LAG)]
+    assert [(lag.addresses, lag.values) for lag in found] == [
+        ("/queues/s", LAG | FLOW),
+        ("/queues/a,/queues/b", LAG | dict.fromkeys(FLOW)),
+    ]
 
 
 def test_other_sources_and_offsets_without_a_lag_are_left_out():
@@ -54,7 +58,7 @@ def test_gauges_show_the_last_progress_and_go_with_their_query():
     gauges = LagGauges(registry)
     gauges.onQueryProgress(QueryProgressEvent(progress((json.dumps(STREAM), None), name="q")))
     labels = {"query": "q", "addresses": "/queues/s"}
-    assert {key: shown(registry, key, **labels) for key in GAUGES} == LAG
+    assert {key: shown(registry, key, **labels) for key in GAUGES} == LAG | FLOW
     later = STREAM | {"lag": {"rows": 1, "bytes": None, "seconds": 0}}
     gauges.onQueryProgress(QueryProgressEvent(progress((json.dumps(later), None), name="q")))
     assert shown(registry, "rows", **labels) == 1
