@@ -9,7 +9,7 @@ Sections of a message, in their order [3.2]: header, message annotations (which 
 row's own), properties, application properties, the body, footer.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -36,7 +36,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import ULong
 from pyspark_amqp10.columns import GROUP_SEQUENCE, MICROSECONDS, TEXT_FIELDS, TIMES, USER_ID
 from pyspark_amqp10.errors import BadMessage
-from pyspark_amqp10.values import NULL, check_encoded, encode_text
+from pyspark_amqp10.values import NULL, TYPES, check_encoded, encode_text
 
 BATCH_ANNOTATION = "x-opt-spark-batch"
 """Message annotation, a string: names the rows that are written together and in order. A repeated task uses it
@@ -67,6 +67,13 @@ _COUNTS = 2**32
 """Counts are below it; for keys that join a size and a count."""
 _pack_wide = Struct(">BI").pack
 _pack_counts_wide = Struct(">BII").pack
+
+_SIZES = np.zeros(256, np.int64)
+"""The size of values of a fixed width, by format code [1.6]: the code and 0, 1, 2, 4, 8 or 16 bytes, as the first digit
+of the code says; 0 for codes with other sizes, and where not all bytes are valid."""
+for _code in TYPES.keys() - {codes.BOOLEAN, codes.CHAR}:
+    if codes.NULL <= _code < codes.BINARY_8:
+        _SIZES[_code] = 1 + (0, 1, 2, 4, 8, 16)[(_code >> 4) - 4]
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
@@ -324,22 +331,30 @@ def _items(keys: _Keys, items: pa.Array, name: str, row_of: Callable[[int], int]
         return _text_items(keys, items)
     n = len(items)
     names = [field.name for field in items.type]
-    types, texts, encodings = (
-        items.field(one).to_pylist() if one in names else [None] * n for one in ("type", "text", "encoded")
+    kinds, texts, encodings = (
+        items.field(one) if one in names else pa.nulls(n, pa.string()) for one in ("type", "text", "encoded")
     )
-    known: dict[object, bytes] = {}
-    values: list[bytes] = []
-    for at, given in enumerate(zip(types, texts, encodings, strict=True)):
-        value = known.get(given)
-        if value is None:
-            try:
-                value = _typed_value(*given)
-            except ValueError as error:
-                raise _bad(row_of(at), name, f"wrong: {error}") from None
-            if len(known) < KNOWN_VALUES_MAX:
-                known[given] = value
-        values.append(value)
-    return [*_by_key(keys.places, keys.encoded.__getitem__).pieces, pa.array(values, ANY_SIZE)]
+    strings = _joined(_variable(texts, _STRING).pieces, n)
+    given = encodings.cast(ANY_SIZE)
+    are_strings = compute.and_(
+        compute.and_(compute.equal(kinds, "string").fill_null(True), texts.is_valid()),  # null stands for string
+        compute.equal(given, strings).fill_null(True),
+    )
+    known = _truths(are_strings)
+    values = strings
+    if not known.all():
+        fixed = _have_fixed_width(given)
+        values, known = compute.if_else(pa.array(fixed), given, strings), known | fixed
+    if len(others := np.flatnonzero(~known)):
+        encoded: list[bytes] = []
+        for at, value in zip(
+            others.tolist(), _typed_values(*(one.take(others) for one in (kinds, texts, given))), strict=False
+        ):
+            if isinstance(value, ValueError):
+                raise _bad(row_of(at), name, f"wrong: {value}") from None
+            encoded.append(value)
+        values = compute.replace_with_mask(values, pa.array(~known), pa.array(encoded, ANY_SIZE))
+    return [*_by_key(keys.places, keys.encoded.__getitem__).pieces, values]
 
 
 def _text_items(keys: _Keys, items: pa.Array) -> list[Piece]:
@@ -354,6 +369,34 @@ def _text_items(keys: _Keys, items: pa.Array) -> list[Piece]:
         return keys.encoded[place] + (_STRING.lead(size - 1) if size else NULL)
 
     return [*_by_key(keys.places * _COUNTS + sizes + 1, lead).pieces, texts]
+
+
+def _have_fixed_width(encoded: pa.Array) -> Truths:
+    """Which of these encoded values are certainly valid, because any bytes of their size are a value of their type."""
+    begins = np.frombuffer(encoded.buffers()[1], np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
+    sizes = np.diff(begins)
+    there = np.flatnonzero(sizes)
+    found = np.zeros(len(encoded), np.bool_)
+    if len(there):
+        content = np.frombuffer(encoded.buffers()[2], np.uint8)
+        found[there] = _SIZES[content[begins[there]]] == sizes[there]
+    return found
+
+
+def _typed_values(kinds: pa.Array, texts: pa.Array, encodings: pa.Array) -> Iterator[bytes | ValueError]:
+    """Encode typed values one by one. A value that is wrong is the last: the error says what is wrong."""
+    known: dict[object, bytes] = {}
+    for given in zip(kinds.to_pylist(), texts.to_pylist(), encodings.to_pylist(), strict=True):
+        value = known.get(given)
+        if value is None:
+            try:
+                value = _typed_value(*given)
+            except ValueError as error:
+                yield error
+                return
+            if len(known) < KNOWN_VALUES_MAX:
+                known[given] = value
+        yield value
 
 
 def _typed_value(kind: str | None, text: str | None, encoded: bytes | None) -> bytes:
