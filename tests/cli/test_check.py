@@ -122,7 +122,9 @@ def test_every_command_is_completed(capsys):
 
 
 def test_options_and_choices_are_completed(capsys):
-    assert completed(capsys, "why", "orders", "--") == ["--kind", "--vhost", "--limit", "--json", "--url", "--help"]
+    assert completed(capsys, "why", "orders", "--") == [
+        *("--kind", "--vhost", "--limit", "--watch", "--json", "--url", "--help")
+    ]
     assert completed(capsys, "why", "orders", "--kind", "") == ["connection", "link", "address"]
     assert completed(capsys, "why", "--url", "") == []
     assert completed(capsys, "completion", "z") == ["zsh"]
