@@ -352,7 +352,9 @@ class Receiver:
 
     def attach_answered(self, attach: Attach) -> None:
         """The broker attached too."""
-        if not self._session.moves(self, attach):
+        if self._reading is not None and self._reading.is_lost_with_its_stream(attach.properties):
+            self._attach_anew()
+        elif not self._session.moves(self, attach):
             self.usable(attach)
 
     def usable(self, attach: Attach) -> None:
@@ -476,6 +478,16 @@ class Receiver:
     def _filters(self) -> dict[str, object] | None:
         chosen = self._options.filter or {}
         return (dict(chosen) if self._reading is None else self._reading.filters(chosen)) or None
+
+    def _attach_anew(self) -> None:
+        """Detach what has not been used, and attach again as the filter says now."""
+        link, engine = self._link, self._session.engine
+        assert link is not None
+        assert engine is not None
+        self.leave()
+        engine.detach(link)
+        self.attach(engine)
+        self._session.wake()
 
     def _link_credit_rule(self) -> ReceiverCredit:
         if not self._automatic:

@@ -13,12 +13,14 @@ from amqp10.wire.types import Described, Symbol, ULong
 HEAD_BYTES = 1024
 """How much is kept of the last message. Headgate puts the offset first; another broker may put it behind annotations
 that name an exchange and a routing key, of 255 bytes each. A shorter message is kept without copying it."""
+QUEUE_IDENTITY_KEY = "headgate:queue-identity"
+"""A property of the attach with which the broker answers: the identity of the stream's declaration."""
 
 
 class StreamReading:
     """The place of one receiver. The receiver sets ``head`` for each run."""
 
-    __slots__ = ("head", "next_offset")
+    __slots__ = ("_identity", "head", "next_offset")
 
     def __init__(self) -> None:
         self.head = b""
@@ -26,6 +28,16 @@ class StreamReading:
         self.next_offset: int | None = None
         """Where the next link goes on, as the loss of the last one has found; and before a message has come, where the
         broker says that the link begins. None if it is not known: then it begins as its filter says."""
+        self._identity: object = None
+
+    def is_lost_with_its_stream(self, properties: Mapping[str, object] | None) -> bool:
+        """The broker has attached the link. Returns whether it asked for a place that means nothing, because the stream
+        was deleted and declared again. Then the place is forgotten, and the link is to begin as its filter says."""
+        former, self._identity = self._identity, (properties or {}).get(QUEUE_IDENTITY_KEY, self._identity)
+        if former in (None, self._identity) or self.next_offset is None:
+            return False
+        self.next_offset = None
+        return True
 
     def began(self, properties: Mapping[str, object] | None) -> None:
         """The broker has attached the link, and may say where that begins."""

@@ -111,6 +111,24 @@ async def test_a_receiver_without_a_filter_goes_on_too(library):
         assert bodies(receiver, 100) == numbered(3, 10)
 
 
+@pytest.mark.parametrize("taken", [0, 10])
+async def test_a_stream_that_was_declared_again_meanwhile_is_read_as_the_filter_says(library, taken):
+    async with reading(begin("first"), before=10) as (broker, receiver):
+        await settle()
+        receiver.receive_nowait(taken)
+        broker.down = True
+        broker.cut()
+        broker.broker.engine.delete_queue("s", broker.broker)
+        broker.broker.queue("s", x_queue_type="stream")
+        await fill(broker, 3, 100)
+        broker.down = False
+        await anyio.sleep(9)
+        assert bodies(receiver, 100) == numbered(3, 100)
+        await come_back(broker)
+        await fill(broker, 2, 103)
+        assert bodies(receiver, 100) == numbered(2, 103)
+
+
 async def test_more_than_the_link_credit_is_read_over_many_losses(library):
     n = 3 * AUTOMATIC_LINK_CREDIT
     async with reading(begin("first"), before=n) as (broker, receiver):
