@@ -7,7 +7,8 @@ to be taken. ``pause`` takes all of it back and waits until no message is in fli
 
 Deliveries have numbers, counted from 0 over the life of the receiver, across reconnects; an outcome is given to a range
 of numbers. Deliveries that were not settled when the connection was lost come again, under new numbers. So deliveries
-that wait here are dropped then, and an outcome for one that the user holds has no effect.
+that wait here are dropped then, and an outcome for one that the user holds has no effect. A receiver of a stream goes
+on behind the last message that its user has taken: that one does not come again, and what waited here is read again.
 
 Bounds: link credit bounds the waiting deliveries in automatic mode, and the session's window bounds them in any case.
 """
@@ -22,6 +23,7 @@ from anyio.lowlevel import checkpoint
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.journey import Journey
 from amqp10.client.link_session import LinkSession
+from amqp10.client.stream_reading import HEAD_BYTES, StreamReading, reading_of
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
@@ -116,6 +118,8 @@ class Receiver:
         """Why the broker sends no messages; None when it sends, or has given no reason."""
         self._session = session
         self._options = options
+        self._reading: StreamReading | None = reading_of(options.filter or {})
+        """Where it stands in its stream; None for a queue."""
         self._dynamic = address is None
         self._automatic = options.automatic
         self._paused = False
@@ -257,8 +261,8 @@ class Receiver:
 
     def holds(self, delivery: Delivery) -> bool:
         """An outcome for this delivery has an effect, or it needs none; otherwise it was lost with its link, and comes
-        again."""
-        return delivery.settled or delivery.link is self._link
+        again. One that was taken from a stream needs none, and does not come again."""
+        return delivery.settled or delivery.link is self._link or self._goes_on
 
     def __aiter__(self) -> "Receiver":
         return self
@@ -325,7 +329,7 @@ class Receiver:
         source = Source(
             address=None if self._dynamic else self.address,
             dynamic=self._dynamic,
-            filter=dict(options.filter) if options.filter else None,
+            filter=self._filters(),
         )
         properties = dict(options.properties or {})
         if options.priority is not None:
@@ -348,7 +352,9 @@ class Receiver:
 
     def attach_answered(self, attach: Attach) -> None:
         """The broker attached too."""
-        if not self._session.moves(self, attach):
+        if self._reading is not None and self._reading.is_lost_with_its_stream(attach.properties):
+            self._attach_anew()
+        elif not self._session.moves(self, attach):
             self.usable(attach)
 
     def usable(self, attach: Attach) -> None:
@@ -356,6 +362,10 @@ class Receiver:
         self.journey.arrived(anyio.current_time())
         link = self._link
         assert link is not None
+        if self._reading is None:
+            self._reading = reading_of({}, attach.properties)
+        if self._reading is not None:
+            self._reading.began(attach.properties)
         if self._dynamic and isinstance(attach.source, Source) and isinstance(attach.source.address, str):
             self.address = attach.source.address
         link.credit.withheld = self._paused
@@ -382,6 +392,8 @@ class Receiver:
         self._buffer.extend(
             [Delivery(first + index, entry, event.settled, self, event.link) for index, entry in enumerate(entries)]
         )
+        if self._reading is not None:
+            self._reading.head = entries[-1][:HEAD_BYTES]
         self._session.buffered(n, sum(map(len, entries)))
         self.status.changed()
 
@@ -424,12 +436,11 @@ class Receiver:
     def went_away(self, reason: ClientError) -> None:
         """There is no link for now. Link credit that was not used, or whose deliveries were not taken, is given again
         after the next attach."""
+        untaken = self._drop_unsettled()
         if self.status.up:
-            untaken = sum(not delivery.settled for delivery in self._buffer)
             self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
         self._link = None
         self._set_wait(None)
-        self._drop_unsettled()
         self.status.went_away(reason)
 
     def leave(self) -> None:
@@ -458,6 +469,25 @@ class Receiver:
         self._over(reason)
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _goes_on(self) -> bool:
+        """It is known where in its stream it goes on, or has gone on."""
+        return self._reading is not None and self._reading.next_offset is not None
+
+    def _filters(self) -> dict[str, object] | None:
+        chosen = self._options.filter or {}
+        return (dict(chosen) if self._reading is None else self._reading.filters(chosen)) or None
+
+    def _attach_anew(self) -> None:
+        """Detach what has not been used, and attach again as the filter says now."""
+        link, engine = self._link, self._session.engine
+        assert link is not None
+        assert engine is not None
+        self.leave()
+        engine.detach(link)
+        self.attach(engine)
+        self._session.wake()
 
     def _link_credit_rule(self) -> ReceiverCredit:
         if not self._automatic:
@@ -511,13 +541,20 @@ class Receiver:
         self._drop_unsettled()
         self.status.ended(reason)
 
-    def _drop_unsettled(self) -> None:
-        """Drop unsettled deliveries: they come again, or go to another consumer, so outcomes for them have no
-        effect."""
-        kept = [delivery for delivery in self._buffer if delivery.settled]
-        dropped = [delivery for delivery in self._buffer if not delivery.settled]
+    def _drop_unsettled(self) -> int:
+        """Drop unsettled deliveries: they come again, or go to another consumer, so outcomes for them have no effect.
+        Returns how many waited here. Of a stream, all behind the first of them are dropped too, and read again."""
+        waiting = list(self._buffer)
+        first = next((index for index, delivery in enumerate(waiting) if not delivery.settled), len(waiting))
+        kept, dropped = waiting[:first], waiting[first:]
+        if self._reading is not None:
+            self._reading.lost(dropped[0].encoded if dropped else None)
+        if not self._goes_on:
+            kept += [delivery for delivery in dropped if delivery.settled]
+            dropped = [delivery for delivery in dropped if not delivery.settled]
         self._buffer = deque(kept)
         self._former = len(kept)
         self._accepted.clear()
         self._session.buffered(-len(dropped), -sum(len(delivery.encoded) for delivery in dropped))
         self._unsettled = UnsettledMap()
+        return len(dropped)

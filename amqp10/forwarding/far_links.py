@@ -17,12 +17,12 @@ from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ACTIVE_KEY, UNSENT_KEY
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.stream_filters import filters_for
-from amqp10.frontend.stream_place import BEGINS_AT_KEY
 from amqp10.frontend.termini import GETTER_KEY
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled, SenderFlowReceived
 from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
+from amqp10.protocol.stream_offsets import BEGINS_AT_KEY
 from amqp10.wire.messaging import (
     ACCEPTED,
     RELEASED,

@@ -19,11 +19,12 @@ from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.hop_prefix import with_routes
 from amqp10.frontend.reasons import OPERATOR, first_reason
 from amqp10.frontend.session_watches import session_of
-from amqp10.frontend.stream_place import BEGINS_AT_KEY, HEAD_BYTES, StreamPlace
+from amqp10.frontend.stream_place import HEAD_BYTES, StreamPlace
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
+from amqp10.protocol.stream_offsets import BEGINS_AT_KEY
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import RELEASED, Accepted, DeliveryState, Modified, Rejected
 from amqp10.wire.types import ULong
@@ -289,12 +290,12 @@ class ConsumerLink:
 
     def attach_properties(self) -> Mapping[str, object]:
         """For the answer to the attach, from which on the bounds hold: the bound in bytes, if the client wants one; and
-        for another node where in its stream the link begins."""
+        where in its stream the link begins, which the leader alone knows, so that the link can go on there."""
         self._find_bounds()
         told = {}
         if self._bytes_wanted is not None and self.unsettled_bytes_max is not None:
             told[MAX_UNSETTLED_BYTES] = ULong(self.unsettled_bytes_max)
-        if self._to_node and self.consumer is not None and self.consumer.begins_at is not None:
+        if self.consumer is not None and self.consumer.begins_at is not None:
             told[BEGINS_AT_KEY] = ULong(self.consumer.begins_at)
         return told
 

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault, quote
+from amqp10.protocol.stream_offsets import OFFSET_SPEC
 from amqp10.wire.types import Array, Described, Symbol, Timestamp, ULong, plain
 from core.held import HOLDER_BYTES_MAX, HeldRange
 from core.interface import AGE_SECONDS, StreamOptions, StreamPosition
 
-OFFSET_SPEC = "rabbitmq:stream-offset-spec"
-"""``first``, ``last`` (the newest chunk), ``next``, an offset, a timestamp, or an age such as ``5m``."""
 FILTER = "rabbitmq:stream-filter"
 """A string, or a list of strings: messages with one of these filter values."""
 MATCH_UNFILTERED = "rabbitmq:stream-match-unfiltered"

@@ -5,14 +5,10 @@ has sent are with its client, which cannot return them to a stream. The offset i
 annotation that each message begins with, because the link may have got the message from another node.
 """
 
-from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
-from amqp10.wire.types import ULong
+from amqp10.protocol.stream_offsets import offset_of
 from core.interface import Consumer, StreamPosition
 from core.leader_losses import begin_anew
 
-BEGINS_AT_KEY = "headgate:begins-at"
-"""A property of the attach that answers another node, a ulong: the offset at which the link begins to read."""
-OFFSET_KEY = b"x-stream-offset"
 HEAD_BYTES = 64
 """How much is kept of the last message: the offset is the first of its annotations (``annotations.py``), behind at most
 14 bytes of the section and of the key's type, and takes 9 bytes."""
@@ -31,22 +27,14 @@ class StreamPlace:
     def withdrawn(self, entry: bytes | None) -> None:
         """The link sends this message not, and none behind it; None if there is no such message."""
         if entry is not None:
-            self.head, self._offset = b"", _offset_of(entry[:HEAD_BYTES])
+            self.head, self._offset = b"", offset_of(entry[:HEAD_BYTES])
 
     def next_offset(self, consumer: Consumer) -> StreamPosition | float | None:
         """Where the link goes on whose consumer this was. None if only the leader knew that: the link has had no
         message, and its leader was lost before it had said where the link begins."""
         if self.head:
-            before = _offset_of(self.head)
+            before = offset_of(self.head)
             return None if before is None else before + 1
         if self._offset is not None:
             return self._offset
         return begin_anew(consumer)
-
-
-def _offset_of(head: bytes) -> int | None:
-    at = head.find(OFFSET_KEY)
-    if at < 0:
-        return None
-    value, _ = decode_value(head, at + len(OFFSET_KEY), len(head), DEPTH_MAX)
-    return value.value if isinstance(value, ULong) else None

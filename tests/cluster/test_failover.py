@@ -207,24 +207,39 @@ def test_links_outlive_the_leader_and_nothing_is_lost():
         check_repeats(ledger)
 
 
-async def read(connection: ClientConnection, ledger: Ledger, offsets: list[int]) -> None:
-    """Take what a link gets from a stream, from its first message on, until cancelled. The link must not end."""
-    begin = {OFFSET: Described(Symbol(OFFSET), "first")}
-    receiver = await connection.open_receiver(QUEUE, options=ReceiverOptions(filter=begin))
+async def read(
+    connection: ClientConnection,
+    ledger: Ledger,
+    offsets: list[int],
+    begin: str = "first",
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Take what a link gets from a stream, from there on, until cancelled. The link must not end."""
+    options = ReceiverOptions(filter={OFFSET: Described(Symbol(OFFSET), begin)})
+    receiver = await connection.open_receiver(QUEUE, options=options)
+    task_status.started()
     while True:
         delivery = await receiver.receive()
         offset = (delivery.view.annotations or {})["x-stream-offset"]
         offsets.append(offset.value if isinstance(offset, ULong) else offset)
-        ledger.received.setdefault(int(str(delivery.message.body)), []).append(False)
+        body = delivery.message.body
+        ledger.received.setdefault(int(body if isinstance(body, bytes) else str(body)), []).append(False)
         delivery.accept()
         ledger.look()
 
 
-async def read_over_a_loss(nodes: ClusterNodes, entry: str, leader: str) -> tuple[Ledger, list[int]]:
-    """Kill the leader while the entry forwards to it. Returns what is known, and the offsets that the reader got."""
+async def read_over_a_loss(
+    nodes: ClusterNodes,
+    entry: str,
+    leader: str,
+    settings: ClientSettings,
+    end: Callable[[ClusterNodes, str], object] = ClusterNodes.kill,
+) -> tuple[Ledger, list[int]]:
+    """The leader ends while both are connected to the entry. Returns what is known, and the offsets that the reader
+    got."""
     offsets: list[int] = []
     ledger = Ledger()
-    settings = ClientSettings(leader_connections_max=0)
     async with (
         connect(nodes.url(entry), settings) as publisher,
         connect(nodes.url(entry), settings) as reader,
@@ -234,7 +249,7 @@ async def read_over_a_loss(nodes: ClusterNodes, entry: str, leader: str) -> tupl
         nursery.start_soon(publish, publisher, ledger)
         with trio.fail_after(WHOLE_S):
             await ledger.half.wait()
-            nodes.kill(leader)
+            await trio.to_thread.run_sync(end, nodes, leader)
             ledger.ended.set()
             await ledger.whole.wait()
         nursery.cancel_scope.cancel()
@@ -244,9 +259,46 @@ async def read_over_a_loss(nodes: ClusterNodes, entry: str, leader: str) -> tupl
 @pytest.mark.slow
 def test_a_link_that_reads_a_stream_outlives_the_leader():
     with with_queue(leads=False, kind="stream") as (nodes, entry, leader):
-        ledger, offsets = trio.run(read_over_a_loss, nodes, entry, leader)
+        ledger, offsets = trio.run(read_over_a_loss, nodes, entry, leader, ClientSettings(leader_connections_max=0))
         assert ledger.attached_again == 0
         assert offsets == list(range(len(offsets))), "each offset once, in order"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("leads", "end"), [(False, ClusterNodes.kill), (False, hand_over), (True, ClusterNodes.kill)])
+def test_a_reader_that_follows_the_leader_of_a_stream_goes_on_behind_what_it_has(leads, end):
+    with with_queue(leads=leads, kind="stream") as (nodes, entry, leader):
+        ledger, offsets = trio.run(read_over_a_loss, nodes, entry, leader, ClientSettings(), end)
+        assert ledger.attached_again == 0
+        assert offsets == list(range(len(offsets))), "each offset once, in order"
+
+
+async def read_what_comes_next(nodes: ClusterNodes, entry: str, leader: str, alive: str) -> list[int]:
+    """Kill the leader when the reader has had nothing, and publish at a node that is alive. Returns the offsets that
+    the reader got."""
+    offsets: list[int] = []
+    ledger = Ledger()
+    async with connect(nodes.url(entry)) as reader, trio.open_nursery() as nursery:
+        with trio.fail_after(WHOLE_S):
+            await nursery.start(read, reader, ledger, offsets, "next")
+            nodes.kill(leader)
+            await trio.to_thread.run_sync(publish_091, nodes, alive, range(BEFORE, BEFORE + AFTER))
+            ledger.accepted, ledger.total = set(range(BEFORE, BEFORE + AFTER)), AFTER
+            ledger.look()
+            await ledger.whole.wait()
+        nursery.cancel_scope.cancel()
+    assert ledger.received.keys() == ledger.accepted
+    return offsets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_reader_of_what_comes_next_misses_nothing_when_the_leader_ends_before_it_has_a_message(leads):
+    with with_queue(leads=leads, kind="stream") as (nodes, entry, leader):
+        publish_091(nodes, entry, range(BEFORE))
+        alive = next(name for name in NAMES if name != leader)
+        offsets = trio.run(read_what_comes_next, nodes, entry, leader, alive)
+        assert offsets == list(range(BEFORE, BEFORE + len(offsets))), "each offset once, in order"
 
 
 @pytest.mark.slow

@@ -42,8 +42,9 @@ class Served:
 class StreamBroker:
     """The broker, and its ends of the client's streams."""
 
-    def __init__(self, tasks: TaskGroup, settings: Settings | None = None) -> None:
-        self.broker = InProcessBroker(settings)
+    def __init__(self, tasks: TaskGroup, settings: Settings | None = None, *, durable: bool = False) -> None:
+        """``durable``: with streams and quorum queues, on a disk in memory."""
+        self.broker = InProcessBroker(settings, durable=durable)
         self.served: list[Served] = []
         self.opened = 0
         """How many streams clients have opened or tried to open."""
@@ -158,10 +159,10 @@ class StreamBroker:
 
 
 @asynccontextmanager
-async def stream_broker(settings: Settings | None = None) -> AsyncIterator[StreamBroker]:
+async def stream_broker(settings: Settings | None = None, *, durable: bool = False) -> AsyncIterator[StreamBroker]:
     """A broker with a queue "q", for the block."""
     async with anyio.create_task_group() as tasks:
-        broker = StreamBroker(tasks, settings)
+        broker = StreamBroker(tasks, settings, durable=durable)
         broker.broker.queue()
         yield broker
         tasks.cancel_scope.cancel()
