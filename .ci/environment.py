@@ -46,6 +46,7 @@ print(min(work() for _ in range(9)))
 each. A Python that cannot make an environment fails at the imports."""
 BUILT_GROUP = "interop"
 EXTRA = "pipeline"
+EXTRA_GROUP = "lake"
 
 
 def main(level: str, *, fastest: bool = False) -> int:
@@ -73,7 +74,7 @@ def main(level: str, *, fastest: bool = False) -> int:
         if missing:
             say("Missing: apt-get install " + " ".join(missing))
     if level == "test":
-        return install_extra()
+        return install_extra(groups[EXTRA_GROUP])
     return 0
 
 
@@ -98,13 +99,13 @@ def fastest_python() -> str:
     return best
 
 
-def install_extra() -> int:
-    """What the pipeline's tests need, where there is Java for Spark. Returns an exit code."""
+def install_extra(lake: list[str]) -> int:
+    """What the tests of the pipeline and of the connector need, where there is Java for Spark. Returns an exit code."""
     problem = runpy.run_path(str(ROOT / "amqp10" / "cli" / "java.py"))["java_problem"](os.environ)
     if problem is not None:
         say(f"The tests of the pipeline on Spark are skipped: {problem}.")
         return 0
-    if install(EXTRA, ["--editable", f".[{EXTRA}]"]) != 0:
+    if install(EXTRA, ["--editable", f".[{EXTRA}]", *lake]) != 0:
         return say("The pipeline's packages could not be installed; see above.")
     return 0
 

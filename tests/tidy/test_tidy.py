@@ -33,7 +33,9 @@ ALLOWED_BASES = re.compile(
     r"|WriterCommitMessage|StatefulProcessor|StreamingQueryListener|BuildHookInterface\[Any\]|StoreRefused|trio\.abc\.Instrument)"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
-MAY_IMPORT_SPARK = frozenset({"pipeline", "pyspark_amqp10", "distributions", "18_spark_lake.py"})
+MAY_IMPORT_SPARK = frozenset(
+    {"pipeline", "pyspark_amqp10", "distributions", "18_spark_lake.py", "18_spark_delta.py", "18_spark_iceberg.py"}
+)
 ONLY_IN_THE_PIPELINE = frozenset(
     {"pipeline", "pyspark_amqp10", "pyspark", "py4j", "pandas", "pyarrow", "matplotlib", "duckdb"}
 )
