@@ -145,6 +145,11 @@ def refusal(nodes: ClusterNodes, name: str) -> str:
         return ""
 
 
+def is_here(nodes: ClusterNodes, seen_by: str, name: str) -> bool:
+    """Whether a node counts as here."""
+    return any(row["here"] for row in nodes.status(seen_by)["nodes"] if row["node"] == name)
+
+
 @pytest.mark.slow
 def test_a_queue_is_there_after_a_kill_as_soon_as_its_client_knows_of_it_and_goes_when_its_node_is_forgotten():
     with cluster_nodes(groups=1, forwards=True) as nodes:
@@ -160,6 +165,7 @@ def test_a_queue_is_there_after_a_kill_as_soon_as_its_client_knows_of_it_and_goe
 
         nodes.kill("a")
         nodes.until(lambda: nodes.leaders("b")[1] in ("b", "c"), "another node leads")
+        nodes.until(lambda: not is_here(nodes, "b", "a"), "a node that is here is not forgotten")
         nodes.command("b", "cluster", "forget", "a")
         for name in ("b", "c"):
             nodes.until(lambda name=name: "new" not in nodes.command(name, "queues", "list"), "they are gone")
