@@ -35,7 +35,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args(words)
-    clients = [*CLIENTS] if missing(GO) else [*CLIENTS, GO]
+    if reason := missing(GO):
+        print(f"left out: {reason}", file=sys.stderr)
+    clients = [*CLIENTS] if reason else [*CLIENTS, GO]
     found: dict[str, list[dict[str, float | None]]] = {client: [] for client in clients}
     with started(HEADGATE) as broker, connect(broker.url) as management:
         for _ in range(asked.rounds):
