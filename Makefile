@@ -39,7 +39,7 @@ test: setup ## the whole test suite
 test-ci: SEED := $(HYPOTHESIS_SEED)
 test-ci: setup ## the same, with clients in Go, JavaScript and C, and with new examples for the property tests
 	@echo "property tests search new examples; the same ones again: HYPOTHESIS_SEED=$(SEED) make test-ci"
-	@$(PYTEST) --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
+	@$(PYTEST) --hypothesis-profile=ci --hypothesis-seed=$(SEED) -o "python_files=test_*.py $(OTHER_LANGUAGES)" tests
 
 test-all: setup ## the whole test suite, with many more examples for the property tests
 	@$(PYTEST) --hypothesis-profile=long
