@@ -13,7 +13,7 @@ PATTERN = "python_files="
 
 
 def test_the_tests_in_other_languages_are_collected():
-    recipe = subprocess.run(["make", "-n", "test-ci"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    recipe = subprocess.run(["make", "--no-print-directory", "-n", "test-ci"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     *command, folder = shlex.split(recipe.splitlines()[-1])
     assert folder == "tests"
     (pattern,) = (word for word in command if word.startswith(PATTERN))
