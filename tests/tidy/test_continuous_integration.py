@@ -10,10 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATTERN = "python_files="
+MAKE = ("make", "--no-print-directory", "-n", "test-ci")
 
 
 def test_the_tests_in_other_languages_are_collected():
-    recipe = subprocess.run(["make", "--no-print-directory", "-n", "test-ci"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    recipe = subprocess.run(MAKE, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     *command, folder = shlex.split(recipe.splitlines()[-1])
     assert folder == "tests"
     (pattern,) = (word for word in command if word.startswith(PATTERN))
