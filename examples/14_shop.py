@@ -58,7 +58,7 @@ async def main() -> None:
         Service.open(URL, type="SHOP", host="host1", commands=commands),
         Service.open(URL, type="CUSTOMER", host="host1") as customer,
     ):
-        for host in await customer.discover("SHOP", seconds=1):
+        for host in await customer.discover("SHOP", seconds=2):
             print(f"{host.type}.{host.host}: {host.problem}")
         receipt = await customer.call("SHOP", "charge", Order("tea", 2), answer=Receipt)
         print(f"paid {receipt.cents} cents for {receipt.article}")
@@ -67,7 +67,7 @@ async def main() -> None:
         except RemoteError as error:
             print(f"refused: {error.condition}")
         print("attempts:", await customer.call("SHOP", "count"))
-        for host in await customer.discover("SHOP", seconds=1):
+        for host in await customer.discover("SHOP", seconds=2):
             done = host.commands["charge"]
             print(f"{host.type}.{host.host}: healthy {host.healthy}, {done.requests} requests, {done.retried} retried")
 

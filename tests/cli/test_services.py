@@ -52,8 +52,8 @@ def test_all_types_are_a_table_and_the_command_leaves_no_queue(headgate: Headgat
 
 
 def test_no_answer_is_said(headgate: Headgate):
-    ran = headgate("services", "NOBODY", "--seconds", "0.1")
-    assert (ran.code, ran.out) == (Exit.DONE, "No host of NOBODY has answered within 0.1 s.\n")
+    ran = headgate("services", "ABSENT", "--seconds", "0.1")
+    assert (ran.code, ran.out) == (Exit.DONE, "No host of ABSENT has answered within 0.1 s.\n")
 
 
 @pytest.mark.parametrize("words", [("--seconds", "0"), ("--seconds", "nan"), ("A.B.C",), ("*",)])
