@@ -35,10 +35,11 @@ from pathlib import Path
 from statistics import median
 from typing import Self
 
+from amqp10.cli.free_ports import free_ports
 from amqp10.load import wire
 from amqp10.load.management import ManagementPair
 from amqp10.load.plan import Application, PlannedTraffic
-from bench.broker import ROOT, SCRATCH, Broker, await_listening, connect, free_port
+from bench.broker import ROOT, SCRATCH, Broker, await_listening, connect
 from bench.environment import sync_p50_ms
 from bench.trial import conduct, running
 
@@ -191,7 +192,7 @@ class OwnBroker:
 
     def start(self) -> tuple[Broker, float]:
         """Start the broker; returns it, and the seconds until it listened."""
-        port = free_port()
+        port = free_ports(1)[0]
         log = self.data.with_suffix(".log")
         began = time.monotonic()
         with log.open("ab") as output:

@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 import psutil
 
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.trial_certificates import new_authority, new_server
 from amqp10.load.handshake import Amqp10Conversation, Place
 from amqp10.load.management import ManagementPair
@@ -127,7 +128,7 @@ def started(command: str, *, configuration: str = "") -> Iterator[Broker]:
     `command` may hold {python}, {port} and {data}. A `configuration` is written to a file that the broker is told with
     --config.
     """
-    port = free_port()
+    [port] = free_ports(1)
     SCRATCH.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="bench-", dir=SCRATCH))
     words = [word.format(python=sys.executable, port=port, data=data) for word in shlex.split(command)]
@@ -153,7 +154,7 @@ def started_with_tls(command: str) -> Iterator[tuple[Broker, Broker]]:
     """As :func:`started`; the second broker is the same process at its port with TLS, with a P-256 certificate."""
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tls-", dir=SCRATCH) as name:
-        folder, port = Path(name), free_port()
+        folder, [port] = Path(name), free_ports(1)
         server = new_server(new_authority(days=1), ["localhost"], days=1)
         (folder / "server.pem").write_bytes(server.certificate_pem)
         (folder / "server.key").write_bytes(server.key_pem)
@@ -164,14 +165,6 @@ def started_with_tls(command: str) -> Iterator[tuple[Broker, Broker]]:
         with started(f"{command} --config {shlex.quote(str(folder / 'broker.toml'))}") as plain:
             url = f"amqps://guest:guest@127.0.0.1:{port}"
             yield plain, replace(plain, name=f"TLS, {plain.name}", url=url)
-
-
-def free_port() -> int:
-    """A loopback port on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def await_listening(process: subprocess.Popen[bytes], port: int, log: Path, patience: float = START_SECONDS) -> None:

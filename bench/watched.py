@@ -28,7 +28,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from bench.broker import ROOT, SCRATCH, Broker, free_port, started
+from amqp10.cli.free_ports import free_ports
+from bench.broker import ROOT, SCRATCH, Broker, started
 from bench.environment import sync_p50_ms
 from bench.run import HEADGATE, SERVE
 from bench.scenario import Scenario, load_scenarios
@@ -142,7 +143,7 @@ def measure(plain: Broker, watched: Broker, scenario: Scenario, pairs: int) -> l
 def run(given: argparse.Namespace, folder: Path) -> bool:
     """Measure all scenarios; returns whether each met the goal."""
     scenarios = load_scenarios()
-    port, file, met = free_port(), folder / "watched.toml", True
+    port, file, met = free_ports(1)[0], folder / "watched.toml", True
     file.write_text(settings(given.by, port))
     with started(HEADGATE) as plain, started(f"{SERVE} --config {file}") as watched:
         for name in given.scenarios:

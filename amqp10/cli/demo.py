@@ -7,10 +7,8 @@ process of the demo, and each etcd to its broker. So none is left, however the d
 import fcntl
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,7 @@ import trio
 from amqp10.cli.cluster_files import PlannedNode, configuration
 from amqp10.cli.demo_story import DemoNode, Story
 from amqp10.cli.exits import CommandError, Exit, leaves
+from amqp10.cli.free_ports import HOST, free_ports
 from amqp10.cli.remote import path_of
 from amqp10.client import connect
 from amqp10.client_core.errors import ClientError
@@ -32,15 +31,11 @@ from core.standard_streams import print_notice
 from core.tied_process import tied
 
 NAMES = ("a", "b", "c")
-HOST = "127.0.0.1"
 GROUPS = 3
 QUEUE = "orders"
 PREFIX = "headgate-demo-"
 ROWS, ROW = 4, 10
 """Ports are in rows, so far from each other: AMQP, etcd for brokers, etcd for each other, consoles."""
-FREE_PORTS = range(20_000, 32_768)
-"""Where free ports are looked for: below those that Linux gives to outgoing connections
-(net.ipv4.ip_local_port_range)."""
 START_SECONDS_MAX = 60.0
 """A cluster that is not ready by then will not be: it takes 5 s on a laptop."""
 STOP_SECONDS_MAX = 15.0
@@ -127,18 +122,6 @@ def planned_nodes(port: int) -> list[DemoPlan]:
         amqp, etcd, peers, console = ports
         plans.append(DemoPlan(PlannedNode(name, HOST, amqp, etcd, peers), console))
     return plans
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now, and that the system gives to no outgoing connection before they are used."""
-    found: list[int] = []
-    for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
-        with socket.socket() as one, suppress(OSError):
-            one.bind((HOST, port))
-            found.append(port)
-        if len(found) == count:
-            break
-    return found
 
 
 class Demo:

@@ -32,7 +32,8 @@ ANSWER_SECONDS = 10.0
 AGAIN_SECONDS = 0.02
 """Between two attempts of a client."""
 EMPTY_SECONDS = 2.0
-"""A queue from which nothing comes for so long is empty."""
+"""A queue from which nothing comes for so long, after all that was accepted, is empty. As long as something is missing,
+it has :data:`PATIENCE_SECONDS`: a queue whose leader has just come back may be silent for a while."""
 TAKEN_AT_ONCE = 200
 PLACES = ("leader", "elsewhere")
 """Where the clients publish at first."""
@@ -111,18 +112,23 @@ class DrainedMessages:
         if flagged:
             self.flagged.add((name, int(number)))
 
+    def lost(self, accepted: Mapping[str, int]) -> dict[str, int]:
+        """How many messages of each client are missing."""
+        return {
+            name: accepted[name] - len({*numbers} & {*range(accepted[name])}) for name, numbers in self.numbers.items()
+        }
+
 
 def faults(accepted: Mapping[str, int], unanswered: Mapping[str, set[int]], drained: DrainedMessages) -> list[str]:
     """What is wrong, in words. ``accepted``: how many messages of each client were accepted, which are the numbers up
     to that; ``unanswered``: those that may be there twice."""
-    found = []
+    found, missing = [], drained.lost(accepted)
     for name, numbers in drained.numbers.items():
         seen = dict.fromkeys(numbers)
-        lost = accepted[name] - len(seen.keys() & range(accepted[name]))
         twice = {number for number in seen if numbers.count(number) > 1} if len(seen) < len(numbers) else set()
         doubled = [one for one in twice if one not in unanswered[name] and (name, one) not in drained.flagged]
         reordered = sum(later < before for before, later in pairwise(seen))
-        for count, what in ((lost, "lost"), (len(doubled), "duplicated"), (reordered, "reordered")):
+        for count, what in ((missing[name], "lost"), (len(doubled), "duplicated"), (reordered, "reordered")):
             if count:
                 found.append(f"{name}: {count} {what}")
     return found
@@ -136,15 +142,16 @@ def measured(cluster: MeasuredCluster, queue: str, number: int) -> Figures:
     with brokers[number].management() as management:
         management.declare_queue(queue, queue_type="quorum")
     clients = [FailOverClient("leader", urls), FailOverClient("elsewhere", urls[1:])]
-    took_engine, killed_at = trio.run(_published, cluster, clients, queue, number)
+    took_engine = cluster.leads_engine(number)
+    killed_at = trio.run(_published, cluster, clients, queue, number)
     cluster.restart(number)
     another = cluster.brokers[(number + 1) % len(brokers)]
-    drained = trio.run(_drained, another.url, queue)
+    accepted = {one.name: len(one.accepted_at) for one in clients}
+    drained = trio.run(_drained, another.url, queue, accepted)
     with another.management() as management:
         management.delete_queue(queue)
     if killed_at is None:
         return {"void": f"nothing was accepted for {PATIENCE_SECONDS:g} s"}
-    accepted = {one.name: len(one.accepted_at) for one in clients}
     wrong = faults(accepted, {one.name: one.unanswered for one in clients}, drained)
     gaps = {GAPS[one.name]: round(one.gap(killed_at), 4) for one in clients}
     engine = {} if took_engine is None else {TOOK_ENGINE: "yes" if took_engine else "no"}
@@ -153,24 +160,21 @@ def measured(cluster: MeasuredCluster, queue: str, number: int) -> Figures:
 
 async def _published(
     cluster: MeasuredCluster, clients: Sequence[FailOverClient], queue: str, number: int
-) -> tuple[bool | None, float | None]:
-    """Publish, and kill the node. Returns whether etcd's leader was killed with it, as
-    :meth:`MeasuredCluster.leads_engine` says, and when; no time if messages were not accepted before or after that.
-    Raises BrokerError."""
+) -> float | None:
+    """Publish, and kill the node. Returns when; nothing if messages were not accepted before or after that."""
     async with trio.open_nursery() as nursery:
         for client in clients:
             nursery.start_soon(client.publish, queue)
         if not await _accepted_since(clients, time.monotonic()):
             nursery.cancel_scope.cancel()
-            return None, None
+            return None
         await trio.sleep(CALM_SECONDS)
-        took_engine = await trio.to_thread.run_sync(cluster.leads_engine, number)
         killed_at = time.monotonic()
         await trio.to_thread.run_sync(cluster.kill, number)
         again = await _accepted_since(clients, time.monotonic())
         await trio.sleep(CALM_SECONDS)
         nursery.cancel_scope.cancel()
-    return took_engine, killed_at if again else None
+    return killed_at if again else None
 
 
 async def _accepted_since(clients: Sequence[FailOverClient], when: float) -> bool:
@@ -183,12 +187,12 @@ async def _accepted_since(clients: Sequence[FailOverClient], when: float) -> boo
     return False
 
 
-async def _drained(url: str, queue: str) -> DrainedMessages:
+async def _drained(url: str, queue: str, accepted: Mapping[str, int]) -> DrainedMessages:
     """Consume everything, as soon as the node finds the one that leads the queue. Raises ClientError."""
     drained, deadline = DrainedMessages(), trio.current_time() + PATIENCE_SECONDS
     while True:
         try:
-            await _drain(url, queue, drained)
+            await _drain(url, queue, accepted, drained)
             return drained
         except ClientError:
             if trio.current_time() > deadline:
@@ -196,14 +200,15 @@ async def _drained(url: str, queue: str) -> DrainedMessages:
         await trio.sleep(AGAIN_SECONDS)
 
 
-async def _drain(url: str, queue: str, drained: DrainedMessages) -> None:
+async def _drain(url: str, queue: str, accepted: Mapping[str, int], drained: DrainedMessages) -> None:
     async with connect(url, CLIENT) as connection:
         receiver = await connection.open_receiver(f"/queues/{queue}")
-        with trio.move_on_after(EMPTY_SECONDS) as limit:
+        with trio.move_on_after(PATIENCE_SECONDS) as limit:
             while True:
                 for delivery in await receiver.receive_batch(TAKEN_AT_ONCE):
                     header = delivery.message.header or Header()
                     assert isinstance(delivery.message.body, bytes)
                     drained.take(delivery.message.body, flagged=not header.first_acquirer)
                     delivery.accept()
-                limit.deadline = trio.current_time() + EMPTY_SECONDS
+                more = any(drained.lost(accepted).values())
+                limit.deadline = trio.current_time() + (PATIENCE_SECONDS if more else EMPTY_SECONDS)

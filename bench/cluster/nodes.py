@@ -19,8 +19,9 @@ import psutil
 
 from amqp10.cli.cluster_files import PlannedNode, configuration
 from amqp10.cli.exits import CommandError
+from amqp10.cli.free_ports import HOST, free_ports
 from amqp10.cli.remote import ask_once, row_of
-from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, free_port
+from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect
 from core.cluster.etcd import STATUS, Etcd, EtcdAway
 from core.cluster.etcd_messages import MESSAGES
 from core.tied_process import tied
@@ -58,7 +59,8 @@ class OwnCluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._nodes = [PlannedNode(name, "127.0.0.1", free_port(), free_port(), free_port()) for name in NAMES]
+        ports = free_ports(3 * len(NAMES))
+        self._nodes = [PlannedNode(name, HOST, *ports[at :: len(NAMES)]) for at, name in enumerate(NAMES)]
         self._processes: list[subprocess.Popen[bytes]] = []
         self._brokers: list[Broker] = []
         for one in self._nodes:

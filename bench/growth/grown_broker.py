@@ -13,11 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from amqp10.cli.free_ports import free_ports
 from amqp10.load import wire
 from amqp10.load.endpoint import queue_address
 from amqp10.load.management import ManagementPair
 from amqp10.load.wire import WireError
-from bench.broker import SCRATCH, Broker, free_port, started
+from bench.broker import SCRATCH, Broker, started
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Link, Peer10
 from bench.growth.processor_time import ProcessorTime
@@ -152,7 +153,7 @@ def grown_broker() -> Iterator[GrownBroker]:
     """Start a broker for the block."""
     SCRATCH.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="growth-", dir=SCRATCH) as folder:
-        admin_port = free_port()
+        admin_port = free_ports(1)[0]
         path = Path(folder) / "broker.toml"
         path.write_text(SETTINGS.format(admin_port=admin_port))
         with started(f"{SERVE} --config {path}") as broker, contextlib.ExitStack() as stack:

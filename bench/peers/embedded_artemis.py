@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.broker import ROOT, SCRATCH, STOP_SECONDS, Broker, BrokerError, await_listening, connect, free_port
+from amqp10.cli.free_ports import free_ports
+from bench.broker import ROOT, SCRATCH, STOP_SECONDS, Broker, BrokerError, await_listening, connect
 
 SOURCES = Path(__file__).parent / "artemis"
 BUILT = ROOT / "build/bench-artemis"
@@ -48,7 +49,7 @@ def artemis(port: int, data: Path | None) -> Iterator[Broker]:
     """
     if (java := shutil.which("java")) is None:
         raise BrokerError("there is no command java: install Java 17 or newer")
-    port = port or free_port()
+    port = port or free_ports(1)[0]
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="artemis-", dir=SCRATCH) as scratch:
         log = Path(scratch) / "log"

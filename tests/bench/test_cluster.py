@@ -41,6 +41,12 @@ def test_what_was_accepted_has_to_be_there_once_and_in_order(came, unanswered, f
     assert faults(accepted, sent_again, drained(*came, flagged=flagged)) == wrong
 
 
+def test_what_is_missing_is_counted_for_each_client() -> None:
+    found = drained(0, 2, 2, 5)
+    assert found.lost({"leader": 4, "elsewhere": 1}) == {"leader": 2, "elsewhere": 1}
+    assert found.lost({"leader": 1, "elsewhere": 0}) == {"leader": 0, "elsewhere": 0}
+
+
 def test_the_gap_is_the_longest_one_that_ends_after_the_kill() -> None:
     client = FailOverClient("leader", ["amqp://one"], accepted_at=[0.0, 5.0, 5.5, 7.0, 7.1])
     assert client.gap(since=5.6) == 1.5

@@ -4,8 +4,9 @@ import os
 
 import pytest
 
+from amqp10.cli.free_ports import free_ports
 from amqp10.load.handshake import Place
-from bench.broker import BrokerError, free_port
+from bench.broker import BrokerError
 from bench.peers import embedded_artemis
 from bench.peers.__main__ import main
 from tests.kit.loopback_broker import LoopbackBroker, serving
@@ -25,7 +26,7 @@ def test_another_broker_is_not_taken_for_rabbitmq(capsys):
 
 
 def test_without_a_rabbitmq_the_remedy_is_said(capsys):
-    port = free_port()
+    port = free_ports(1)[0]
     assert main(["rabbitmq", "--port", str(port)]) == 2
     said = capsys.readouterr().err
     assert f"listens on port {port}" in said

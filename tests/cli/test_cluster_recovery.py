@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from core.cluster.member_list import ListedMember, MemberList, MemberState
 from core.engine.quorum.group_numbers import GroupNumbers, with_size
@@ -16,7 +17,6 @@ from core.server.cluster_recovery import RECOVERY_FILE, read_recovery
 from core.store.definitions import open_definitions
 from core.store.folder import open_folder
 from tests.kit.engine import queue
-from tests.kit.etcd_cluster import free_ports
 from tests.server.test_cluster_recovery import files, filled
 
 IDENTITY = "0123456789abcdef" * 2

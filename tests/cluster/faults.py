@@ -13,13 +13,14 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from amqp10.cli.exits import CommandError
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.remote import ask_once, row_of
 from core.cluster.etcd import Etcd, EtcdAway
 from core.cluster.etcd_messages import putting, transaction
 from tests.cluster.wires import MACHINE
 from tests.kit.broker_process import ROOT
 from tests.kit.cluster_nodes import NAMES, READY, ClusterNodes
-from tests.kit.etcd_cluster import EtcdCluster, free_ports
+from tests.kit.etcd_cluster import EtcdCluster
 
 QUOTA = 64 << 20
 """Of etcd: so small that it can be used up in a moment."""

@@ -16,10 +16,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from tests.kit.broker_process import READY
 from tests.kit.command_line import run_here
-from tests.kit.etcd_cluster import free_ports
 from tests.kit.prepared_broker import PreparedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from core.cluster.etcd import Etcd, EtcdAway, EtcdTlsFiles
 from core.config import load
 from tests.kit.broker_process import READY, STOP_SECONDS
 from tests.kit.command_line import run_here
-from tests.kit.etcd_cluster import free_ports
 from tests.kit.prepared_broker import PreparedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]

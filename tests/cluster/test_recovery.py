@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from tests.cluster.test_any_node import connected
 from tests.cluster.test_changing_members import HOSTS, Brokers
 from tests.cluster.test_real_streams import STREAM, publish, read
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
 from tests.kit.command_line import run_here
-from tests.kit.etcd_cluster import free_ports
 
 pytestmark = [pytest.mark.slow]
 

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
+from amqp10.cli.free_ports import free_ports
 from tests.cluster.wires import ANYWHERE, MACHINE, machine_of
 from tests.kit.broker_process import ROOT
-from tests.kit.etcd_cluster import free_ports
 
 CLIENT = """
 import socket, sys

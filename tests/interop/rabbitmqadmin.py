@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.broker import free_port
+from amqp10.cli.free_ports import free_ports
 from tests.kit.broker_process import broker_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -29,7 +29,7 @@ POLICY = '{"max-length":100}'
 def admin() -> Iterator[Admin]:
     """Runs the script, and returns what it prints; it must end with status 0 unless ``fails`` is set."""
     script = Path(os.environ["RABBITMQADMIN"])
-    port = str(free_port())
+    port = str(free_ports(1)[0])
 
     def run(*arguments: str, fails: bool = False) -> str:
         command = [sys.executable, str(script), "-H", "127.0.0.1", "-P", port, *arguments]

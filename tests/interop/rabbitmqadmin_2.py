@@ -17,7 +17,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosedByBroker
 
-from bench.broker import free_port
+from amqp10.cli.free_ports import free_ports
 from tests.kit.broker_process import broker_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -29,7 +29,7 @@ Admin = Callable[..., str]
 def admin() -> Iterator[Admin]:
     """Runs the program, and returns what it prints; it must end with status 0 unless ``fails`` is set. The broker has a
     client of AMQP 0.9.1 with two consumers of the queue ``watched``."""
-    http = str(free_port())
+    http = str(free_ports(1)[0])
 
     def run(*arguments: str, fails: bool = False) -> str:
         command = [os.environ["RABBITMQADMIN_2"], "-H", "127.0.0.1", "-P", http, "-u", "guest", "-p", "guest"]

@@ -13,6 +13,7 @@ import trio
 
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.requests import BlockingManagement
+from amqp10.cli.free_ports import free_ports
 from amqp10.client import Message, Url, connect
 from amqp10.client_core.opening import open_if_let_in
 from amqp10.flow.link_credit import ReceiverCredit
@@ -26,7 +27,6 @@ from amqp10.wire.messaging import Source, Target
 from core.amqp091.connection import PROTOCOL_HEADER as PROTOCOL_HEADER_091
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.certificates import Trial
-from tests.kit.etcd_cluster import free_ports
 
 FAR = "/queues/far-orders"
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from amqp10.cli.free_ports import free_ports
 from tests.kit.broker_process import BrokerAddress
 from tests.kit.command_line import run_here
-from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster, free_ports
+from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster
 from tests.kit.prepared_broker import PreparedBroker
 
 NAMES = ("a", "b", "c")

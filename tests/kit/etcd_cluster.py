@@ -3,34 +3,19 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 
+from amqp10.cli.free_ports import free_ports
 from core.cluster.etcd import Etcd, EtcdAway
 from core.cluster.etcd_messages import MESSAGES, Message
 
 START_S = 30.0
 ASK_S = 1.0
-PORTS = range(15_000, 32_000)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nothing listens on now. They are below those that the system gives to
-    clients: a client that connects again and again to a port of theirs may come to be connected with itself."""
-    found: list[int] = []
-    for port in Random().sample(PORTS, len(PORTS)):
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            break
-    return found
 
 
 class EtcdCluster:

@@ -5,7 +5,6 @@ is what users run. With ``as_shipped`` the times are kept too.
 """
 
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import TypeVar
 
 import httpx
 
+from amqp10.cli.free_ports import free_ports
 from tests.kit.monitoring_files import RULES_FILE, SCRAPE_FILE
 
 POLL_S = 0.1
@@ -97,7 +97,7 @@ def prometheus_server(
         rules = _hurried(rules)
     (folder / SCRAPE_FILE.name).write_text(scrapes)
     (folder / RULES_FILE.name).write_text(rules)
-    port = _free_port()
+    [port] = free_ports(1)
     command = [
         program,
         f"--config.file={folder / SCRAPE_FILE.name}",
@@ -137,12 +137,6 @@ def _replaced(text: str, pattern: str, by: str, *, times: int | None = None) -> 
     changed, count = re.subn(pattern, by, text)
     assert count if times is None else count == times, f"{pattern} was found {count} times"
     return changed
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _is_ready(client: httpx.Client) -> bool:

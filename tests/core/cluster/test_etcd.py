@@ -4,9 +4,9 @@ import queue
 
 import pytest
 
+from amqp10.cli.free_ports import free_ports
 from core.cluster.etcd import Etcd, EtcdAway, EtcdRefused, check_version
 from core.cluster.etcd_messages import range_of
-from tests.kit.etcd_cluster import free_ports
 
 
 @pytest.mark.parametrize("version", ["3.4.23", "3.4.30", "3.5.3", "3.5.16", "3.6.0", "3.7.3", "4.0.0", "3.5.16+git"])

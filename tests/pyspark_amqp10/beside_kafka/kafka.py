@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.broker import ROOT, SCRATCH, STOP_SECONDS, Broker, BrokerError, await_listening, free_port
+from amqp10.cli.free_ports import free_ports
+from bench.broker import ROOT, SCRATCH, STOP_SECONDS, Broker, BrokerError, await_listening
 
 POM = Path(__file__).with_name("pom.xml")
 BUILT = ROOT / "build/bench-kafka"
@@ -76,9 +77,9 @@ def kafka() -> Iterator[Broker]:
     classes = class_path("broker")
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kafka-", dir=SCRATCH) as scratch:
-        folder, port = Path(scratch), free_port()
+        folder, (port, controller_port) = Path(scratch), free_ports(2)
         file, log = folder / "server.properties", folder / "log"
-        file.write_text(settings(port, free_port(), folder / "data"))
+        file.write_text(settings(port, controller_port, folder / "data"))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         words = [java, "-cp", classes, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(file)]
         made = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
