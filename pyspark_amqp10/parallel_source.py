@@ -103,6 +103,8 @@ class ParallelQueueSource:
         self._mean_bytes = 0.0
         self._left: dict[str, int] = {}
         """With AvailableNow: how many more messages may be taken of a queue."""
+        self._counted: dict[str, Numbers] = {}
+        """The newest of the messages that these do not have any more."""
 
     def first(self) -> Json:
         """The offset at which a query without a checkpoint begins: nothing is committed."""
@@ -195,8 +197,7 @@ class ParallelQueueSource:
         taken, size, in_vain = Numbers(), 0, 0
         while (wanted := room.wanted(self._left.get(address))) > 0:
             given = holder.hold(wanted, min(room.size, HOLD_BYTES_MAX))
-            if address in self._left:
-                self._left[address] -= given.messages
+            self._count(address, given.numbers)
             repeated = given.numbers & begin.committed
             for first, last in repeated.ranges:
                 holder.settle(first, last)
@@ -252,8 +253,7 @@ class ParallelQueueSource:
             found_now = given.numbers & wanted
             found, others = found | found_now, others | (given.numbers - wanted)
             size += given.size * len(found_now) // given.messages
-            if address in self._left:
-                self._left[address] -= len(found_now)
+            self._count(address, given.numbers & (wanted | committed))
         for first, last in (others & committed).ranges:
             holder.settle(first, last)
         for first, last in (others - committed).ranges:
@@ -265,6 +265,13 @@ class ParallelQueueSource:
                 "expired, or another consumer took them; option failOnDataLoss=false goes on with what is left"
             )
         return HeldOfQueue(found, size)
+
+    def _count(self, address: str, held: Numbers) -> None:
+        """These messages are no longer left. Those that a lost connection has given back were counted before."""
+        if address in self._left:
+            counted = self._counted.get(address, Numbers())
+            self._left[address] -= len(held - counted)
+            self._counted[address] = (counted | held).newest(RANGES_MAX)
 
     # --- the connection --------------------------------------------------------------------------------------------
 

@@ -339,6 +339,39 @@ def test_available_now_takes_what_was_there(queue: str, publish: Any, driver: An
     assert one.everything(one.source.first())[0] == list(range(15))
 
 
+def test_available_now_takes_all_that_was_there_although_a_connection_is_lost(
+    queue: str, publish: Any, driver: Any, management: BlockingManagement
+):
+    """The messages of a batch that could not be settled are held again, and count once."""
+    publish(queue, messages(40))
+    one = driver(queue, maxRowsPerTrigger="10", containerId="lost-to-the-end")
+    one.source.stop_at_end()
+    publish(queue, messages(10, 40))
+    got, end = one.batch(one.source.first())
+    drop(management, "lost-to-the-end")
+    assert got + one.everything(end)[0] == list(range(40))
+    settle_down(management, queue, (10, 0))
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_available_now_after_a_crash_takes_all_that_was_there_and_no_more(
+    queue: str, publish: Any, driver: Any, management: BlockingManagement, planned: bool
+):
+    """A batch was written and not settled, or it was settled and the next one was planned."""
+    publish(queue, messages(45))
+    before = driver(queue, maxRowsPerTrigger="10")
+    _, written = before.batch(before.source.first())
+    end = before.source.plan(written) if planned else written
+    before.source.close()
+    settle_down(management, queue, (35 if planned else 45, 0))
+    after = driver(queue, maxRowsPerTrigger="10")
+    after.source.stop_at_end()
+    publish(queue, messages(5, 45))
+    got = after.read(written, end) if planned else []
+    assert got + after.everything(end)[0] == list(range(10, 45))
+    settle_down(management, queue, (5, 0))
+
+
 def test_a_batch_is_bounded_by_bytes(queue: str, publish: Any, driver: Any):
     publish(queue, [encode_section(DATA, b"%0900d" % number) for number in range(2000)])
     one = driver(queue, maxBytesPerTrigger="1000000")
