@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from compileall import compile_file
 from contextlib import suppress
 from importlib import import_module
@@ -57,6 +58,8 @@ gc.set_threshold(10_000, 20, 50)
 
 CLIENTS = {"proton": "python-qpid-proton", "rabbitmq_amqp_python_client": "rabbitmq-amqp-python-client"}
 MISSING = [package for module, package in CLIENTS.items() if find_spec(module) is None]
+COVERED = "covered"
+"""The property of a test's report that :func:`tell` sets."""
 REASON = f"not installed: {', '.join(MISSING)}"
 
 
@@ -112,9 +115,24 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[object], None]:
+    """Notes what a test of kills or faults has covered. The summary shows it, also with ``-n``: what a test prints in
+    one of several processes is lost."""
+    return lambda covered: record_property(COVERED, str(covered))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which clients are missing and how many tests are skipped for it, and with which options a failed property
-    test fails again."""
+    """Say what the tests of kills and faults have covered, which clients are missing and how many tests are skipped
+    for it, and with which options a failed property test fails again."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    covered = [(report.nodeid, text) for report in reports for name, text in report.user_properties if name == COVERED]
+    if covered:
+        terminalreporter.section("covered by kills and faults", sep="-")
+    for test, text in sorted(covered):
+        terminalreporter.write_line(test.rpartition("::")[2])
+        for line in text.splitlines():
+            terminalreporter.write_line(f"  {line.strip()}")
     profile, seed = (config.getoption(f"--hypothesis-{name}") for name in ("profile", "seed"))
     if seed is not None and terminalreporter.stats.get("failed"):
         again = f"--hypothesis-profile={profile or 'default'} --hypothesis-seed={seed}"

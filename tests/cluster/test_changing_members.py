@@ -146,7 +146,7 @@ def declared_with_three_copies(brokers: Brokers, *, without: str) -> str:
     raise AssertionError(f"node {without} keeps each group")
 
 
-def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path, tell: Callable[[object], None]):
     brokers, nodes = Brokers(tmp_path), tmp_path / "nodes"
     ports = ["--port", str(brokers.port), "--etcd-port", str(brokers.etcd_port)]
     words = [word for name, host in HOSTS.items() for word in ("--node", f"{name}={host}")]
@@ -208,5 +208,4 @@ def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path,
         assert run_here("consume", f"/queues/{small}", "--drain", url=entry).out.split() == sent
         found = run_here("consume", f"/queues/{QUEUE}", "--drain", url=brokers.urls["d"]).out.split()
         assert set(publisher.confirmed) <= set(found), "lost"
-        with capsys.disabled():
-            print(f"\n{len(publisher.confirmed)} messages confirmed, {len(found)} found")
+        tell(f"{len(publisher.confirmed)} messages confirmed, {len(found)} found")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -14,12 +15,15 @@ LIMIT_S = 180
 
 
 @pytest.mark.slow
-def test_nothing_confirmed_is_lost_when_both_leaders_are_killed_or_a_node_loses_its_disk():
+def test_nothing_confirmed_is_lost_when_both_leaders_are_killed_or_a_node_loses_its_disk(
+    tell: Callable[[object], None],
+):
     command = [sys.executable, "-m", "tests.cluster.rounds", *SHORT]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "round 2/2" in done.stdout
     assert "all promises were kept" in done.stdout
+    tell(done.stdout)
 
 
 def test_the_faults_can_be_listed(capsys):

@@ -1,5 +1,7 @@
 """Simulated clusters keep their promises, and each mistake that is put in on purpose is found."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.cluster.engine import Mistake
@@ -10,9 +12,10 @@ SEEDS = 200
 
 
 @pytest.mark.slow
-def test_the_promises_are_kept():
+def test_the_promises_are_kept(tell: Callable[[object], None]):
     broken = {seed: outcome.why for seed in range(SEEDS) if (outcome := simulate(seed)).why}
     assert broken == {}
+    tell(f"{SEEDS} simulated clusters")
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """Thirty kills of a real broker, each followed by an audit; ``make crash`` does it a thousand times.
 
-The test prints its counts, so that a run shows what it has covered.
+The test tells its counts, so that a run shows what it has covered.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,15 +48,12 @@ def totals(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Verd
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_a_killed_broker_keeps_what_it_confirmed(
-    part: int, totals: dict[int, dict[str, Verdict] | AssertionError], capsys: pytest.CaptureFixture[str]
+    part: int, totals: dict[int, dict[str, Verdict] | AssertionError], tell: Callable[[object], None]
 ) -> None:
     counted = totals[part]
     if isinstance(counted, AssertionError):
         raise counted
-    with capsys.disabled():
-        print(f"\n{CYCLES} lives, seed {part}")
-        for kind, verdict in counted.items():
-            print(f"  {kind}: {verdict}")
+    tell("\n".join([f"{CYCLES} lives", *(f"{kind}: {verdict}" for kind, verdict in counted.items())]))
     assert all(not verdict.broken for verdict in counted.values())
     assert sum(verdict.confirmed for verdict in counted.values()) >= CYCLES * CONFIRMED_MIN
 

@@ -1,5 +1,6 @@
 """Some stops of a real broker under load; ``python -m tests.crash.stops`` does two hundred."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,10 @@ SEED = 1
 
 
 @pytest.mark.slow
-def test_a_stop_in_the_midst_of_everything_is_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_stop_in_the_midst_of_everything_is_in_order(tmp_path: Path, tell: Callable[[object], None]):
     stops = Stops(tmp_path / "data", SEED)
     trio.run(stops.run, RUNS)
-    with capsys.disabled():
-        print(f"\n{stops.counted}")
+    tell(stops.counted)
     assert stops.counted.stops == RUNS
     assert set(stops.counted.verdicts) == {*KINDS, BY_091}
     assert all(verdict.confirmed and not verdict.broken for verdict in stops.counted.verdicts.values())

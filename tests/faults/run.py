@@ -55,11 +55,16 @@ KINDS: dict[str, tuple[Callable[[int, int], None], int]] = {
 """The function of each kind, and its default number of points."""
 
 
+def covered(verdicts: Mapping[str, Verdict], did: Counter[str]) -> list[str]:
+    """What was audited, and what was done, in lines."""
+    done = ", ".join(f"{name} {count:,}" for name, count in sorted(did.items()))
+    return [*(f"{name}: {verdict}" for name, verdict in verdicts.items()), done]
+
+
 def show(verdicts: Mapping[str, Verdict], did: Counter[str]) -> None:
-    """Print what was audited, and what was done."""
-    for name, verdict in verdicts.items():
-        print(f"  {name}: {verdict}")
-    print("  " + ", ".join(f"{name} {count:,}" for name, count in sorted(did.items())))
+    """Print it."""
+    for line in covered(verdicts, did):
+        print(f"  {line}")
 
 
 def main() -> None:

@@ -1,54 +1,46 @@
 """Faults of every kind, in a number that a test run can afford; ``make faults`` runs many more.
 
-The test prints its counts, so that a run shows what it has covered.
+The tests tell their counts, so that a run shows what it has covered.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.crash.ledger import Verdict
 from tests.faults import files
 from tests.faults.bit_flips import flip_many
 from tests.faults.failing_sync import fail_each
 from tests.faults.full_disk import fill_often
 from tests.faults.power import cut_often
-from tests.faults.run import show
+from tests.faults.run import covered
 
 SEED = 1
-Capture = pytest.CaptureFixture[str]
-
-
-def tell(capsys: Capture, verdicts: Mapping[str, Verdict], did: Counter[str]) -> None:
-    with capsys.disabled():
-        print()
-        show(verdicts, did)
+Tell = Callable[[object], None]
 
 
 @pytest.mark.slow
-def test_a_power_cut_takes_nothing_that_was_promised(capsys: Capture) -> None:
+def test_a_power_cut_takes_nothing_that_was_promised(tell: Tell) -> None:
     verdicts, did = cut_often(300, SEED)
-    tell(capsys, verdicts, did)
+    tell("\n".join(covered(verdicts, did)))
     assert did["points"] == 300
     assert set(verdicts) == {"classic", "lazy", "synced", "quorum", "stream"}
     assert all(verdict.confirmed > 1000 for verdict in verdicts.values())
 
 
 @pytest.mark.slow
-def test_nothing_is_confirmed_after_a_failed_sync(capsys: Capture) -> None:
+def test_nothing_is_confirmed_after_a_failed_sync(tell: Tell) -> None:
     numbers = [*range(1, 21), *range(40, 501, 40)]
     verdicts, did = fail_each(numbers, SEED)
-    tell(capsys, verdicts, did)
+    tell("\n".join(covered(verdicts, did)))
     assert did["points"] == len(numbers)
     assert all(did[f"failures of {lane}"] for lane in ("classic", "quorum", "streams"))
 
 
 @pytest.mark.slow
-def test_publishers_wait_for_space_and_consumers_do_not(capsys: Capture) -> None:
+def test_publishers_wait_for_space_and_consumers_do_not(tell: Tell) -> None:
     verdicts, did, longest_s = fill_often(5, SEED)
-    tell(capsys, verdicts, did)
+    tell("\n".join(covered(verdicts, did)))
     assert longest_s <= 1.0
     assert did["cycles"] == 5
     assert did["delivered while full"] > 100
@@ -56,17 +48,16 @@ def test_publishers_wait_for_space_and_consumers_do_not(capsys: Capture) -> None
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_is_detected_and_costs_one_record_at_most(capsys: Capture) -> None:
+def test_a_flipped_bit_is_detected_and_costs_one_record_at_most(tell: Tell) -> None:
     became = flip_many(100, SEED)
-    tell(capsys, {}, became)
+    tell("\n".join(covered({}, became)))
     assert became.total() == 100
     assert set(became) == {"refused", "refused when read", "passed over", "rebuilt", "found by check"}
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_never_passed_over_in_silence(capsys: Capture, tmp_path: Path) -> None:
+def test_a_damaged_file_is_never_passed_over_in_silence(tell: Tell, tmp_path: Path) -> None:
     table, bad = files.run(60, SEED, tmp_path, long=False, say=lambda line: None)
-    with capsys.disabled():
-        print("\n" + "\n".join(files.show(table)[-1:]))
+    tell(files.show(table)[-1])
     assert bad == []
     assert table.total() > 45

@@ -2,7 +2,7 @@
 twenty times."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,10 @@ REASON = "the limit of 1 connections is reached"
 @pytest.mark.slow
 @pytest.mark.parametrize("way", USED_UP)
 def test_row_0_27_a_crowd_of_both_protocols_is_answered_and_no_other_client_is_disturbed(
-    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: str, tmp_path: Path, tell: Callable[[object], None]
 ):
     seen = run(way, tmp_path, closed_seconds_max=AT_ONCE_SECONDS)
-    with capsys.disabled():
-        print(f"\n{way} limit: {seen}")
+    tell(seen)
 
 
 @pytest.fixture

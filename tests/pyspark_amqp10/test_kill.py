@@ -1,6 +1,6 @@
 """Some of the runs of ``tests/pyspark_amqp10/kill.py``: one for each victim, on one driver until it is killed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,19 +21,20 @@ def place() -> Iterator[Laboratory]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_an_executor_is_killed_that_reads_a_queue_with_another_one(place: Laboratory):
+def test_an_executor_is_killed_that_reads_a_queue_with_another_one(place: Laboratory, tell: Callable[[object], None]):
     """On a standalone cluster: driver, two executors and their Python workers are processes of their own."""
     said: list[str] = []
     perform(
         place, [Run(0, victim="executor", stage="reading", mode="queue", readers=4)], said.append, with_cluster=True
     )
     assert len(said) == 1
+    tell(said[0])
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once(
-    place: Laboratory, spark: "SparkSession"
+    place: Laboratory, spark: "SparkSession", tell: Callable[[object], None]
 ):
     """The session of the other tests goes on where the driver was killed: another start of Spark takes longer than what
     is tested here."""
@@ -47,6 +48,7 @@ def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a
     ]
     perform(place, runs, said.append, spark)
     assert len(said) == len(runs)
+    tell("\n".join(said))
 
 
 def test_jobs_share_the_runs():

@@ -1,5 +1,6 @@
 """Three of the kills in one run, and that their audit finds what it is for. The script has all of them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,14 @@ def written() -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_worker_broker_and_driver_are_killed_each_in_the_middle_of_a_batch(spark: "SparkSession", tmp_path: Path):
+def test_worker_broker_and_driver_are_killed_each_in_the_middle_of_a_batch(
+    spark: "SparkSession", tmp_path: Path, tell: Callable[[object], None]
+):
     """On one job until it is killed. The session of the other tests finishes it: another start of Spark takes longer
     than what is tested here."""
     audit = run(["worker", "broker", "driver"], "sending", tmp_path / "run", spark)
     assert audit.starts >= 2
+    tell(f"{audit.messages:,} messages, {audit.repeats:,} of them repeats; the job was started {audit.starts} times")
 
 
 def test_twelve_runs_are_every_subject_at_every_stage():
