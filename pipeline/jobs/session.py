@@ -5,6 +5,7 @@ Settings from ``spark-submit --conf`` or ``spark-defaults.conf`` take precedence
 
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.conf import SparkConf
 from pyspark.sql import SparkSession
@@ -22,6 +23,9 @@ EVERYWHERE = {
     # Stores the state of stalls; transformWithState needs it.
     "spark.sql.streaming.stateStore.providerClass": ROCKS_DB,
     "spark.ui.showConsoleProgress": "false",
+    # A small map before the map of the groups. Sums per link and second have more groups than it has room for, 65,536,
+    # and are looked for in both then: without it a sixth faster, of 100 million events.
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
 }
 LOOPBACK = {
     "spark.driver.host": "127.0.0.1",
@@ -31,6 +35,18 @@ LOOPBACK = {
     "spark.sql.shuffle.partitions": LOCAL_PARTITIONS,
 }
 """Settings for a Spark within one process: no other machine on the network can connect to it."""
+
+COLLECTOR = "-XX:+UseParallelGC"
+"""A job is not interactive, and ends. With this collector of garbage it takes a tenth less time than with Java's own
+choice, whose short pauses cost something at each write to memory."""
+OPTIONS_OF_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+"""The variables with which a user gives options to every Java."""
+
+
+def chooses_collector(environ: Mapping[str, str]) -> bool:
+    """Whether the options that a user gives to Java choose a collector: with two, Java does not start."""
+    words = " ".join(environ.get(name, "") for name in OPTIONS_OF_JAVA).split()
+    return any(word.startswith("-XX:+Use") and word.endswith("GC") for word in words)
 
 
 def session(name: str, *, master: str | None = None) -> SparkSession:
@@ -43,6 +59,8 @@ def session(name: str, *, master: str | None = None) -> SparkSession:
     if master.startswith("local"):
         settings |= LOOPBACK
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if not chooses_collector(os.environ):
+            settings["spark.driver.extraJavaOptions"] = COLLECTOR
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in settings.items():
         if not given.contains(key):

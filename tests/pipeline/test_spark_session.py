@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.jobs.session import chooses_collector
 from tests.kit.broker_process import ROOT
 
 THIS_MODULE = str(Path(__file__).relative_to(ROOT))
@@ -45,3 +46,17 @@ def test_without_spark_tests_are_skipped_and_say_why(words: list[str], java_home
     ran = subprocess.run([sys.executable, *words], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120)
     assert "1 skipped in" in ran.stdout, ran.stdout
     assert said in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("environ", "chosen"),
+    [
+        ({}, False),
+        ({"JDK_JAVA_OPTIONS": "-Xmx1g"}, False),
+        ({"JDK_JAVA_OPTIONS": "-Xlog:gc -XX:+UseStringDeduplication"}, False),
+        ({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}, True),
+        ({"JAVA_TOOL_OPTIONS": "-XX:+UseZGC"}, True),
+    ],
+)
+def test_a_collector_that_the_user_has_chosen_is_seen(environ: dict[str, str], chosen: bool):
+    assert chooses_collector(environ) is chosen
