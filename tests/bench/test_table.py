@@ -121,7 +121,7 @@ def test_a_wrong_file_of_rows_is_refused(tmp_path, text, reason):
 def test_one_row_is_measured_judged_and_written(tmp_path, capsys):
     files = ["--output", str(tmp_path / "table.json"), "--markdown", str(tmp_path / "table.md")]
     with serving(LoopbackBroker()) as url:
-        where = ["--url", url, "--pid", str(os.getpid()), "--rows", "bulk-12", "--runs", "1", "--seconds", "0.05"]
+        where = ["--url", url, "--pid", str(os.getpid()), "--rows", "bulk-12", "--runs", "1", "--seconds", "0.5"]
         assert main([*where, *files, "--goals"]) == 3
     assert "bulk-12: rate at least 12 times the peer's: no result: NOT JUDGED" in capsys.readouterr().out
     [found] = Results.read(tmp_path / "table.json").entries
@@ -133,7 +133,7 @@ def test_one_row_is_measured_judged_and_written(tmp_path, capsys):
 def test_a_lost_message_voids_the_row(tmp_path, capsys):
     files = ["--output", str(tmp_path / "table.json"), "--markdown", str(tmp_path / "table.md"), "--patience", "1"]
     with serving(LoopbackBroker(fault=dropping(3))) as url:
-        where = ["--url", url, "--pid", str(os.getpid()), "--rows", "bulk-12", "--runs", "1", "--seconds", "0.05"]
+        where = ["--url", url, "--pid", str(os.getpid()), "--rows", "bulk-12", "--runs", "1", "--seconds", "0.5"]
         assert main([*where, *files]) == 1
     assert "VOID bulk-12: Loopback: 1 lost" in capsys.readouterr().err
     assert "| `bulk-12` | VOID: Loopback: 1 lost" in (tmp_path / "table.md").read_text()
