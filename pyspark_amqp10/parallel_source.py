@@ -104,7 +104,7 @@ class ParallelQueueSource:
         self._left: dict[str, int] = {}
         """With AvailableNow: how many more messages may be taken of a queue."""
         self._counted: dict[str, Numbers] = {}
-        """The newest of the messages that these do not have any more."""
+        """The newest sequence numbers that are taken off these counts, by address."""
 
     def first(self) -> Json:
         """The offset at which a query without a checkpoint begins: nothing is committed."""
@@ -267,7 +267,8 @@ class ParallelQueueSource:
         return HeldOfQueue(found, size)
 
     def _count(self, address: str, held: Numbers) -> None:
-        """These messages are no longer left. Those that a lost connection has given back were counted before."""
+        """Take messages off the count of those that may be taken, except those that were taken off before: a lost
+        connection gives messages back, and they are held again."""
         if address in self._left:
             counted = self._counted.get(address, Numbers())
             self._left[address] -= len(held - counted)

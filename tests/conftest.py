@@ -117,8 +117,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[object], None]:
-    """Notes what a test of kills or faults has covered. The summary shows it, also with ``-n``: what a test prints in
-    one of several processes is lost."""
+    """A function that notes what a test of kills or faults has covered, for the summary. With ``-n`` the words that a
+    test prints are lost, because its process has no terminal."""
     return lambda covered: record_property(COVERED, str(covered))
 
 

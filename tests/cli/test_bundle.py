@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from amqp10.cli.bundle import REDACTED, redacted
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from core.access.passwords import hash_password
 from tests.kit.broker_process import ROOT, STOP_SECONDS
@@ -28,8 +28,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker that has a user, an admin server with a token, and a message in a queue."""
     folder = tmp_path_factory.mktemp("bundle")
     (folder / "token").write_text(TOKEN)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    [port] = free_ports(1)
     (folder / "broker.toml").write_text(
         f'[admin]\nenabled = true\nlisten = ["127.0.0.1:{port}"]\ntoken_file = "{folder}/token"\n'
         f'[[users]]\nname = "alice"\nscram = "{KEYS}"\n'

@@ -1,7 +1,6 @@
 """``headgate drain`` and ``headgate undrain``, with a broker of their own."""
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import trio
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.free_ports import free_ports
 from amqp10.cli.main import run
 from amqp10.client import Message, connect
 from tests.kit.broker_process import broker_process
@@ -45,8 +45,8 @@ def test_a_broker_without_work_may_be_stopped_at_once(headgate):
 
 @pytest.mark.slow
 def test_health_says_it_and_metrics_stay(tmp_path: Path):
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        admin = f"127.0.0.1:{found.getsockname()[1]}"
+    [port] = free_ports(1)
+    admin = f"127.0.0.1:{port}"
     (tmp_path / "broker.toml").write_text(f'[admin]\nenabled = true\nlisten = ["{admin}"]\n')
     with broker_process("--config", str(tmp_path / "broker.toml")) as broker, httpx.Client() as client:
 

@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from textwrap import indent
 
 from tests.crash.ledger import Verdict
 from tests.faults.bit_flips import flip_many
@@ -55,16 +56,15 @@ KINDS: dict[str, tuple[Callable[[int, int], None], int]] = {
 """The function of each kind, and its default number of points."""
 
 
-def covered(verdicts: Mapping[str, Verdict], did: Counter[str]) -> list[str]:
-    """What was audited, and what was done, in lines."""
+def covered(verdicts: Mapping[str, Verdict], did: Counter[str]) -> str:
+    """Lines with the verdict on each queue, and with the count of each thing that was done."""
     done = ", ".join(f"{name} {count:,}" for name, count in sorted(did.items()))
-    return [*(f"{name}: {verdict}" for name, verdict in verdicts.items()), done]
+    return "\n".join([*(f"{name}: {verdict}" for name, verdict in verdicts.items()), done])
 
 
 def show(verdicts: Mapping[str, Verdict], did: Counter[str]) -> None:
-    """Print it."""
-    for line in covered(verdicts, did):
-        print(f"  {line}")
+    """Print the lines of :func:`covered`."""
+    print(indent(covered(verdicts, did), "  "))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ Tell = Callable[[object], None]
 @pytest.mark.slow
 def test_a_power_cut_takes_nothing_that_was_promised(tell: Tell) -> None:
     verdicts, did = cut_often(300, SEED)
-    tell("\n".join(covered(verdicts, did)))
+    tell(covered(verdicts, did))
     assert did["points"] == 300
     assert set(verdicts) == {"classic", "lazy", "synced", "quorum", "stream"}
     assert all(verdict.confirmed > 1000 for verdict in verdicts.values())
@@ -32,7 +32,7 @@ def test_a_power_cut_takes_nothing_that_was_promised(tell: Tell) -> None:
 def test_nothing_is_confirmed_after_a_failed_sync(tell: Tell) -> None:
     numbers = [*range(1, 21), *range(40, 501, 40)]
     verdicts, did = fail_each(numbers, SEED)
-    tell("\n".join(covered(verdicts, did)))
+    tell(covered(verdicts, did))
     assert did["points"] == len(numbers)
     assert all(did[f"failures of {lane}"] for lane in ("classic", "quorum", "streams"))
 
@@ -40,7 +40,7 @@ def test_nothing_is_confirmed_after_a_failed_sync(tell: Tell) -> None:
 @pytest.mark.slow
 def test_publishers_wait_for_space_and_consumers_do_not(tell: Tell) -> None:
     verdicts, did, longest_s = fill_often(5, SEED)
-    tell("\n".join(covered(verdicts, did)))
+    tell(covered(verdicts, did))
     assert longest_s <= 1.0
     assert did["cycles"] == 5
     assert did["delivered while full"] > 100
@@ -50,7 +50,7 @@ def test_publishers_wait_for_space_and_consumers_do_not(tell: Tell) -> None:
 @pytest.mark.slow
 def test_a_flipped_bit_is_detected_and_costs_one_record_at_most(tell: Tell) -> None:
     became = flip_many(100, SEED)
-    tell("\n".join(covered({}, became)))
+    tell(covered({}, became))
     assert became.total() == 100
     assert set(became) == {"refused", "refused when read", "passed over", "rebuilt", "found by check"}
 

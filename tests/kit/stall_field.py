@@ -1,7 +1,6 @@
 """One broker under attack: a whole broker with its admin server, a bystander, and the tools of an attacker."""
 
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
+from amqp10.cli.free_ports import free_ports
 from core.amqp091.methods import (
     BasicAck,
     BasicPublish,
@@ -190,10 +190,8 @@ class Outcome:
 @contextmanager
 def battlefield(scale: float, program: Sequence[str] = ("amqp10",)) -> Iterator[Field]:
     """Start a broker of its own for the block, by this module."""
-    with TemporaryDirectory(prefix="headgate-stalls-") as folder, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        admin_port = probe.getsockname()[1]
-        probe.close()
+    with TemporaryDirectory(prefix="headgate-stalls-") as folder:
+        [admin_port] = free_ports(1)
         path = Path(folder) / "broker.toml"
         path.write_text(CONFIGURATION.format(admin_port=admin_port))
         with broker_process("--config", str(path), "--data", f"{folder}/data", program=program) as broker:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.session import chooses_collector
+from pipeline.jobs.session import CONFIGURED_BY, is_configured
 from tests.kit.broker_process import ROOT
 
 THIS_MODULE = str(Path(__file__).relative_to(ROOT))
@@ -48,15 +48,11 @@ def test_without_spark_tests_are_skipped_and_say_why(words: list[str], java_home
     assert said in " ".join(ran.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("environ", "chosen"),
-    [
-        ({}, False),
-        ({"JDK_JAVA_OPTIONS": "-Xmx1g"}, False),
-        ({"JDK_JAVA_OPTIONS": "-Xlog:gc -XX:+UseStringDeduplication"}, False),
-        ({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}, True),
-        ({"JAVA_TOOL_OPTIONS": "-XX:+UseZGC"}, True),
-    ],
-)
-def test_a_collector_that_the_user_has_chosen_is_seen(environ: dict[str, str], chosen: bool):
-    assert chooses_collector(environ) is chosen
+@pytest.mark.parametrize("name", CONFIGURED_BY)
+def test_options_of_java_that_a_user_may_have_given_stay(name: str):
+    assert is_configured({name: "-XX:+UseSerialGC"})
+    assert not is_configured({name: ""})
+
+
+def test_without_them_a_job_chooses_the_garbage_collector():
+    assert not is_configured({"PATH": "/bin", "JAVA_HOME": "/java"})

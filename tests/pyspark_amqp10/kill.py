@@ -32,7 +32,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -49,6 +48,7 @@ import psutil
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import SendingLink
 from amqp10.blocking.requests import BlockingManagement
+from amqp10.cli.free_ports import free_ports
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from pyspark_amqp10.errors import ClientError
 from pyspark_amqp10.login import Login
@@ -116,8 +116,7 @@ class Broker:
         self._folder = folder
         self.password_file = folder.with_suffix(".password")
         self.password_file.write_text("guest\n", encoding="ascii")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self.port: int = server.getsockname()[1]
+        [self.port] = free_ports(1)
         self._process = self._started()
 
     @property
